@@ -1,0 +1,54 @@
+# shellcheck shell=bash
+# Shared by the scripts of this repository. Source it; it runs nothing by itself.
+#
+# The scripts change a machine (packages, a daemon), so each change goes through
+# `as_root`, which prints the command before it runs it.
+
+say() { printf '==> %s\n' "$*" >&2; }
+note() { printf '    %s\n' "$*" >&2; }
+
+# die WHAT [HINT]: one line what, one line what to do about it.
+die() {
+    printf 'error: %s\n' "$1" >&2
+    [ $# -lt 2 ] || printf 'hint: %s\n' "$2" >&2
+    exit 1
+}
+
+have() { command -v "$1" >/dev/null 2>&1; }
+
+is_root() { [ "$(id -u)" -eq 0 ]; }
+
+# Root itself, or sudo that asks nothing: a script that stops at a password prompt
+# looks like a script that hangs.
+can_root() { is_root || { have sudo && sudo -n true 2>/dev/null; }; }
+
+as_root() {
+    printf '    # %s\n' "$*" >&2
+    as_root_quietly "$@"
+}
+
+as_root_quietly() {
+    if is_root; then
+        "$@"
+    else
+        sudo -n "$@"
+    fi
+}
+
+# need_packages WHY PACKAGE...: installs Debian packages. The caller has found that
+# something is missing; nothing is installed or updated when nothing is asked for.
+need_packages() {
+    local why=$1
+    shift
+    [ $# -gt 0 ] || return 0
+    have apt-get || die "$why needs what Debian calls: $*" \
+        "this machine has no apt-get; install them with its own package manager and run this again"
+    can_root || die "$why needs the packages: $*" \
+        "run as root: apt-get update && apt-get install --no-install-recommends $*"
+    say "installing for $why: $*"
+    # One broken third-party source must not stop us: the install below has the last word.
+    as_root apt-get update -qq >&2 || note "apt-get update reported errors (above); trying with what it has"
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq \
+        -o Dpkg::Use-Pty=0 --no-install-recommends "$@" >&2 ||
+        die "apt-get install $* failed" "see the lines above"
+}
