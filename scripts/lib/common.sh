@@ -52,3 +52,34 @@ need_packages() {
         -o Dpkg::Use-Pty=0 --no-install-recommends "$@" >&2 ||
         die "apt-get install $* failed" "see the lines above"
 }
+
+# Finds cargo where rustup puts it, and a C compiler for the bundled SQLite.
+need_build_tools() {
+    have cargo || [ ! -x "$HOME/.cargo/bin/cargo" ] || PATH=$HOME/.cargo/bin:$PATH
+    have cargo || die "there is no cargo" "install Rust: https://rustup.rs"
+    have cc || need_packages "building (the bundled SQLite is C)" gcc libc6-dev
+}
+
+# ensure_engine SCRIPT ARGUMENT...: a Docker engine answers afterwards, or the script has
+# ended with an error. Sets TOOLCELL_ENGINE_STARTED when it was not there before. SCRIPT and
+# its arguments are what to run again, from the start, where this user first had to become
+# a member of the group docker.
+ensure_engine() {
+    local engine command status=0
+    engine=$(dirname "${BASH_SOURCE[0]}")/docker-engine
+    if "$engine" status >/dev/null; then
+        note "$("$engine" status)"
+        return 0
+    fi
+    "$engine" install
+    "$engine" start || status=$?
+    export TOOLCELL_ENGINE_STARTED=1
+    case $status in
+    0) ;;
+    3)
+        printf -v command '%q ' "$@"
+        exec sg docker -c "$command"
+        ;;
+    *) exit "$status" ;;
+    esac
+}
