@@ -37,6 +37,12 @@ pub enum PathError {
 pub struct ContainerPath(Vec<u8>);
 
 impl ContainerPath {
+    /// `/workspace`: where relative paths start.
+    #[must_use]
+    pub fn workspace() -> Self {
+        Self(b"/workspace".to_vec())
+    }
+
     /// An absolute path.
     ///
     /// # Errors
@@ -185,7 +191,8 @@ mod tests {
 
     #[test]
     fn relative_paths_start_at_the_base() {
-        let base = path("/workspace");
+        let base = ContainerPath::workspace();
+        assert_eq!(base, path("/workspace"));
         for (given, expected) in [
             ("a", "/workspace/a"),
             (".", "/workspace"),
