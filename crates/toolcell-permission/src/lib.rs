@@ -75,5 +75,5 @@ pub use path::{ContainerPath, PathError};
 pub use permit::{
     Asked, Authorization, Basis, Clearance, DecidedPath, Permit, PermitMismatch, PermittedCall, authorize,
 };
-pub use pipeline::decide;
+pub use pipeline::{decide, decide_resolved};
 pub use rule::{Rule, RuleError, RuleSet, RuleSource, RuleSpec};

@@ -18,9 +18,9 @@ pub fn decide(call: &DescribedCall<'_>, context: &Context) -> Decision {
 }
 
 /// What becomes of the call now that it is known where its paths lead. Never looser than [`decide`] with the same
-/// context.
+/// context. As [`decide`], it only answers: what runs goes through [`crate::authorize`].
 #[must_use]
-pub(crate) fn decide_resolved(call: &ResolvedCall<'_>, context: &Context) -> Decision {
+pub fn decide_resolved(call: &ResolvedCall<'_>, context: &Context) -> Decision {
     Subject { tool: call.described().tool(), real: call.real(), context }.decide()
 }
 
