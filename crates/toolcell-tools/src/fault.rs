@@ -28,20 +28,6 @@ pub enum FaultCode {
 }
 
 impl FaultCode {
-    /// Every code.
-    pub const ALL: [Self; 10] = [
-        Self::UnknownTool,
-        Self::InvalidInput,
-        Self::OutsideRoots,
-        Self::NotUtf8,
-        Self::ExitStatus,
-        Self::Signal,
-        Self::OutOfMemory,
-        Self::TimedOut,
-        Self::Cancelled,
-        Self::OutputLimit,
-    ];
-
     /// The wire name.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
