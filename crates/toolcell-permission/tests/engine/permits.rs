@@ -1,6 +1,7 @@
 //! What gives a permit, and what a permit is good for.
 
 use crate::fixture::{Call, context, identity, path, rules};
+use toolcell_model::{AgentName, Identity, SessionId, TenantId};
 use toolcell_permission::*;
 
 fn bypass() -> Context {
@@ -58,6 +59,26 @@ fn a_permit_covers_exactly_one_call() {
         let refused = permit(&call, &["/workspace/a"]).consume(&other).map(|_| ());
         assert_eq!(refused, Err(PermitMismatch { permitted: own, presented: other }));
     }
+}
+
+#[test]
+fn every_part_of_an_identity_counts() {
+    let call = Call::execute();
+    let digest = |identity: &Identity| DescribedCall::new(&call, identity).digest();
+    let alice = identity("alice");
+    let session = SessionId::parse("alice").unwrap();
+    let others = [
+        Identity { tenant: TenantId::parse("other").unwrap(), ..alice.clone() },
+        Identity { agent: AgentName::parse("other").unwrap(), ..alice.clone() },
+        Identity { session: Some(session.clone()), ..alice.clone() },
+        Identity { session: Some(session), user: None, ..alice.clone() },
+        Identity { user: None, ..alice.clone() },
+    ];
+    for other in &others {
+        assert_ne!(digest(other), digest(&alice), "{other:?}");
+    }
+    assert_ne!(digest(&others[3]), digest(&others[4]));
+    assert_eq!(digest(&alice), digest(&alice.clone()));
 }
 
 #[test]
@@ -130,6 +151,26 @@ fn a_rule_that_arrives_between_the_decisions_counts() {
     let asking = context(Mode::Default, RuleSet::default());
     assert!(matches!(resolved(&call, &[], answered(&call, &asking), &denied), Authorization::Denied(_)));
     assert!(matches!(resolved(&call, &[], cleared(&call, &bypass()), &asking), Authorization::Ask(_)));
+}
+
+#[test]
+fn a_context_that_loosens_between_the_decisions_does_not_count() {
+    let call = Call::write(&["/workspace/link"]);
+    let asking = context(Mode::Default, RuleSet::default());
+    match resolved(&call, &["/etc/x"], answered(&call, &asking), &bypass()) {
+        Authorization::Ask(asked) => assert_eq!(asked.decision().stage, Stage::Default),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn of_two_yeses_the_second_is_recorded() {
+    let call = Call::write(&["/workspace/a"]);
+    let editing = context(Mode::AcceptEdits, RuleSet::default());
+    match resolved(&call, &["/workspace/a"], cleared(&call, &bypass()), &editing) {
+        Authorization::Allowed(permit) => assert_eq!(permit.decision().stage, Stage::AcceptEdits),
+        other => panic!("{other:?}"),
+    }
 }
 
 #[test]
