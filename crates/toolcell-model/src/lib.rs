@@ -8,6 +8,7 @@
 pub mod call;
 pub mod clock;
 pub mod ids;
+pub mod retry;
 pub mod scope;
 pub mod token;
 
@@ -18,5 +19,6 @@ pub use clock::{Clock, SystemClock, UnixMillis};
 pub use ids::{
     AgentName, BatchId, CallId, CallRef, IdError, InstanceId, SessionId, TenantId, ToolName, UserId, WorkspaceName,
 };
+pub use retry::Retry;
 pub use scope::{Identity, IsolationScope, Owner, ScopeKey, ScopeTuple, SlotChoice};
 pub use token::{Acquisition, CommitId, FencingToken, Generation, SnapshotId};
