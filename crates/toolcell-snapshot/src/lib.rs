@@ -1,0 +1,43 @@
+//! Snapshots of a slot's workspace: content-addressed, incremental, fenced.
+//!
+//! **Owns** the format (chunks, packs, trees, manifest, head), the [`SnapshotStore`] trait and the stores `memory`,
+//! `local` and `none`, the head protocol (stamp, commit, in doubt, tombstone), incremental snapshot and verified
+//! restore. **Never knows** Docker, leases or HTTP, and never opens a path of the workspace: what is in it comes through
+//! [`WorkspaceSource`] and goes through [`WorkspaceSink`].
+//!
+//! **Read first**: [`SnapshotEngine`], then [`SnapshotStore`], then [`Head`].
+//!
+//! Objects are written in the order packs, manifest, head; a crash anywhere leaves the old head and garbage that
+//! carries the writer's token in its name.
+//!
+//! **Limitations**: one snapshot has at most [`MAX_ENTRIES`] entries, paths of at most [`MAX_PATH_BYTES`] bytes and
+//! [`MAX_DEPTH`] levels; owners, set-user-id and set-group-id bits, FIFOs, sockets and devices are not kept. A file is
+//! taken as unchanged if its size, mtime, ctime and inode are; one that was read within [`RACY_MILLIS`] of its last
+//! change is read again, so that a change in the same clock tick is not missed.
+
+mod engine;
+mod entry;
+mod error;
+mod format;
+mod index;
+mod receipt;
+mod scan;
+mod store;
+
+pub use engine::{DEFAULT_MAX_WORKSPACE_BYTES, HeadWriter, RACY_MILLIS, SnapshotEngine};
+pub use entry::{
+    EntryKind, FetchRequest, Fetched, MAX_DEPTH, MAX_ENTRIES, MAX_ITEM_BYTES, MAX_NAME_BYTES, MAX_PATH_BYTES,
+    MAX_TARGET_BYTES, MAX_XATTR_BYTES, MAX_XATTRS, MODE_BITS, Meta, RestoreItem, ScanEntry, TimeNs, WorkspaceSink,
+    WorkspaceSource, Xattrs,
+};
+pub use error::{
+    Cause, CommitError, ErrorKind, OpenError, RestoreError, SnapshotError, SourceError, StampError, StoreError,
+};
+pub use format::head::Head;
+pub use index::SlotIndex;
+pub use receipt::{RestoreReceipt, SnapshotReceipt};
+pub use store::{
+    HeadRecord, HeadVersion, ListPage, Listed, LocalStore, MAX_HEAD_BYTES, MAX_OBJECT_BYTES, MemoryStore, NoneStore,
+    ObjectName, ObjectPrefix, SnapshotStore, StoreKind,
+};
+pub use toolcell_model::Retry;
