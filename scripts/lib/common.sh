@@ -46,11 +46,21 @@ need_packages() {
     can_root || die "$why needs the packages: $*" \
         "run as root: apt-get update && apt-get install --no-install-recommends $*"
     say "installing for $why: $*"
-    # One broken third-party source must not stop us: the install below has the last word.
-    as_root apt-get update -qq >&2 || note "apt-get update reported errors (above); trying with what it has"
-    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq \
-        -o Dpkg::Use-Pty=0 --no-install-recommends "$@" >&2 ||
+    apt_quietly apt-get update -qq ||
+        # One broken third-party source must not stop us: the install below has the last word.
+        note "apt-get update reported errors (above); trying with what it has"
+    apt_quietly env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" ||
         die "apt-get install $* failed" "see the lines above"
+}
+
+# Hundreds of lines that only matter when it fails.
+apt_quietly() {
+    local output
+    printf '    # %s\n' "$*" >&2
+    output=$(as_root_quietly "$@" 2>&1 </dev/null) || {
+        printf '%s\n' "$output" >&2
+        return 1
+    }
 }
 
 # Finds cargo where rustup puts it, and a C compiler for the bundled SQLite.
