@@ -10,8 +10,8 @@ pub(super) fn require_local(path: &Path) -> Result<(), GuardOpenError> {
         path: path.to_owned(),
         source: errno.into(),
     })?;
-    // The magic is 32 bits wide; some architectures sign-extend it.
-    let magic = u32::try_from(i64::from(stat.f_type) & 0xffff_ffff).unwrap_or_default();
+    // The magic is 32 bits wide, in a field whose width and sign depend on the machine.
+    let magic = stat.f_type as u32;
     network_kind(magic).map_or(Ok(()), |kind| Err(GuardOpenError::NetworkFileSystem { path: path.to_owned(), kind }))
 }
 

@@ -233,10 +233,9 @@ fn unavailable(key: &ScopeKey, doing: &str, path: &std::path::Path, source: io::
 }
 
 fn write_failed(key: &ScopeKey, path: &std::path::Path, source: io::Error) -> LeaseError {
-    match source.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            LeaseError::NoSpace { path: path.to_owned(), source }
-        }
-        _ => unavailable(key, "writing", path, source),
+    if matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) {
+        LeaseError::NoSpace { path: path.to_owned(), source }
+    } else {
+        unavailable(key, "writing", path, source)
     }
 }
