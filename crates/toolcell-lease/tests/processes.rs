@@ -35,8 +35,19 @@ async fn holder() {
     lease.release().await.unwrap();
 }
 
+/// Ends with the test, however that ends.
+struct Process(Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
 struct Holder {
-    child: Child,
+    process: Process,
     output: BufReader<ChildStdout>,
     token: FencingToken,
     acquisition: Acquisition,
@@ -45,35 +56,32 @@ struct Holder {
 impl Holder {
     /// Returns once the other process holds the slot.
     fn start(data_dir: &Path, key: &ScopeKey) -> Self {
-        let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "holder", "--ignored", "--nocapture"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        writeln!(child.stdin.as_mut().unwrap(), "{key} {}", data_dir.display()).unwrap();
-        let mut output = BufReader::new(child.stdout.take().unwrap());
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "holder", "--ignored", "--nocapture"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut process = Process(command.spawn().unwrap());
+        writeln!(process.0.stdin.as_mut().unwrap(), "{key} {}", data_dir.display()).unwrap();
+        let mut output = BufReader::new(process.0.stdout.take().unwrap());
         loop {
             let mut line = String::new();
             assert_ne!(output.read_line(&mut line).unwrap(), 0, "the other process ended without the slot");
             if let Some((_, held)) = line.split_once(HELD) {
                 let (token, acquisition) = held.trim_end().split_once(' ').unwrap();
                 let (token, acquisition) = (token.parse().unwrap(), Acquisition::parse(acquisition).unwrap());
-                return Self { child, output, token: FencingToken(token), acquisition };
+                return Self { process, output, token: FencingToken(token), acquisition };
             }
         }
     }
 
     /// Lets it release and end.
     fn finish(mut self) {
-        drop(self.child.stdin.take());
+        drop(self.process.0.stdin.take());
         self.output.read_to_end(&mut Vec::new()).unwrap();
-        assert!(self.child.wait().unwrap().success());
+        assert!(self.process.0.wait().unwrap().success());
     }
 
-    fn kill(mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
+    /// `kill -9`
+    fn kill(self) {
+        drop(self.process);
     }
 }
 
@@ -84,7 +92,7 @@ async fn another_process_excludes_and_is_named() {
     let other = Holder::start(directory.path(), &key);
     let error = guard.acquire(&key, NO_FLOOR, Duration::from_millis(100)).await.unwrap_err();
     let LeaseError::Busy { holder: Some(holder), .. } = error else { panic!("{error:?}") };
-    assert_eq!((holder.pid, holder.token), (other.child.id(), other.token));
+    assert_eq!((holder.pid, holder.token), (other.process.0.id(), other.token));
     assert_eq!(guard.holder(&key).await.unwrap(), Some(holder));
     other.finish();
     assert_eq!(guard.holder(&key).await.unwrap(), None);

@@ -239,3 +239,21 @@ fn write_failed(key: &ScopeKey, path: &std::path::Path, source: io::Error) -> Le
         unavailable(key, "writing", path, source)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed unwrap is the test's failure")]
+    use super::*;
+    use std::path::Path;
+
+    #[test]
+    fn a_full_disk_is_told_from_other_failures() {
+        let (key, path) = (ScopeKey::ephemeral().unwrap(), Path::new("/data/locks/x.lock"));
+        for full in [Errno::NOSPC, Errno::DQUOT] {
+            let error = write_failed(&key, path, full.into());
+            assert!(matches!(&error, LeaseError::NoSpace { path: named, .. } if named == path), "{error:?}");
+        }
+        let error = write_failed(&key, path, Errno::IO.into());
+        assert!(matches!(&error, LeaseError::Unavailable { doing, .. } if doing == "writing /data/locks/x.lock"));
+    }
+}
