@@ -70,20 +70,20 @@ need_build_tools() {
     have cc || need_packages "building (the bundled SQLite is C)" gcc libc6-dev
 }
 
+# "PID STARTTIME" of the dockerd that lib/docker-engine started.
+ENGINE_STATE=/run/toolcell-docker/engine
+
 # ensure_engine SCRIPT ARGUMENT...: a Docker engine answers afterwards, or the script has
-# ended with an error. Sets TOOLCELL_ENGINE_STARTED when it was not there before. SCRIPT and
+# ended with an error. Sets TOOLCELL_ENGINE_STARTED when it had to be started. SCRIPT and
 # its arguments are what to run again, from the start, where this user first had to become
 # a member of the group docker.
 ensure_engine() {
-    local engine command status=0
+    local engine before command status=0
     engine=$(dirname "${BASH_SOURCE[0]}")/docker-engine
-    if "$engine" status >/dev/null; then
-        note "$("$engine" status)"
-        return 0
-    fi
+    before=$(cat "$ENGINE_STATE" 2>/dev/null || true)
     "$engine" install
     "$engine" start || status=$?
-    export TOOLCELL_ENGINE_STARTED=1
+    [ "$(cat "$ENGINE_STATE" 2>/dev/null || true)" = "$before" ] || export TOOLCELL_ENGINE_STARTED=1
     case $status in
     0) ;;
     3)
