@@ -82,8 +82,31 @@ pub(crate) struct ScanBuilder {
     depths: Vec<u16>,
     /// Directories by parent and name; only these can have children.
     dirs: HashMap<(u32, Box<[u8]>), u32>,
-    /// The directory of the last entry: scans list directories one by one.
-    last_dir: (u16, Vec<u8>, u32),
+    last: LastDir,
+}
+
+/// The directory of the last entry: scans list directories one by one, and go from each to its neighbours.
+#[derive(Debug, Default)]
+struct LastDir {
+    root: u16,
+    path: Vec<u8>,
+    /// Where each directory on the way ends in the path, and its node.
+    steps: Vec<(usize, u32)>,
+}
+
+impl LastDir {
+    /// Keeps the steps that lead to `path` too.
+    fn turn_to(&mut self, root: u16, path: &[u8]) {
+        let common = self.path.iter().zip(path).take_while(|(a, b)| a == b).count();
+        let on_the_way = |end: usize| end <= common && path.get(end).is_none_or(|byte| *byte == b'/');
+        if self.root != root {
+            self.steps.clear();
+        }
+        while self.steps.pop_if(|(end, _)| !on_the_way(*end)).is_some() {}
+        self.root = root;
+        self.path.truncate(common);
+        self.path.extend_from_slice(path.get(common..).unwrap_or_default());
+    }
 }
 
 impl ScanBuilder {
@@ -95,7 +118,7 @@ impl ScanBuilder {
             entries: 0,
             depths: Vec::new(),
             dirs: HashMap::new(),
-            last_dir: (0, Vec::new(), NO_NODE),
+            last: LastDir::default(),
         }
     }
 
@@ -188,18 +211,16 @@ impl ScanBuilder {
         if root_node == NO_NODE {
             return None;
         }
-        if path.is_empty() {
-            return Some(root_node);
-        }
-        let (last_root, last_path, last_node) = &self.last_dir;
-        if *last_node != NO_NODE && *last_root == root && last_path == path {
-            return Some(*last_node);
-        }
-        let mut node = root_node;
-        for name in path.split(|byte| *byte == b'/') {
+        self.last.turn_to(root, path);
+        let (mut end, mut node) = self.last.steps.last().map_or((None, root_node), |(end, node)| (Some(*end), *node));
+        while end.unwrap_or_default() < path.len() {
+            let start = end.map_or(0, |end| end + 1);
+            let rest = path.get(start..)?;
+            let name = rest.split(|byte| *byte == b'/').next()?;
             node = *self.dirs.get(&(node, Box::from(name)))?;
+            end = Some(start + name.len());
+            self.last.steps.push((start + name.len(), node));
         }
-        self.last_dir = (root, path.to_vec(), node);
         Some(node)
     }
 

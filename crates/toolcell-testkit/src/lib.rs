@@ -12,5 +12,7 @@
 
 #[cfg(feature = "lease")]
 pub mod lease;
+#[cfg(feature = "snapshot")]
+pub mod snapshot;
 #[cfg(feature = "state")]
 pub mod state;
