@@ -88,11 +88,18 @@ pub(super) fn transaction<T>(
     let step = |statement: &str| {
         connection.prepare_cached(statement).and_then(|mut prepared| prepared.execute([])).map_err(|e| map(e, doing))
     };
+    // Left open by a panic, or by a roll-back that failed: nobody was told that it happened.
+    if !connection.is_autocommit() {
+        step("ROLLBACK")?;
+    }
     step("BEGIN IMMEDIATE")?;
     let result = run(connection).and_then(|value| step("COMMIT").map(|_| value));
     // Some errors have rolled back already.
-    if result.is_err() && !connection.is_autocommit() {
-        step("ROLLBACK")?;
+    if result.is_err()
+        && !connection.is_autocommit()
+        && let Err(error) = step("ROLLBACK")
+    {
+        tracing::warn!(%error, "a transaction stays open until the next one");
     }
     result
 }
@@ -174,7 +181,7 @@ pub(super) fn map(error: rusqlite::Error, doing: impl Into<String>) -> StateErro
     }
 }
 
-/// A panic under the lock leaves at worst an open transaction behind, which the next statement reports.
+/// A panic under the lock leaves at worst an open transaction behind, which the next one rolls back.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -10,7 +10,7 @@
 //! that fsync carries everything before it along.
 //!
 //! **Other processes.** Writers of several processes wait for each other for up to [`BUSY_TIMEOUT`]; openings of the
-//! store are one at a time.
+//! store are one at a time. All this needs a local file system; on others neither SQLite's locks nor ours hold.
 
 mod bindings;
 mod calls;
@@ -20,6 +20,8 @@ mod recovery;
 mod rows;
 mod schema;
 mod slots;
+#[cfg(test)]
+mod tests;
 
 use crate::error::StateError;
 use crate::owner::{Opening, OwnerId, Owners};

@@ -97,7 +97,11 @@ pub(super) fn migrate(connection: &Connection, path: &Path) -> Result<InstanceId
     migrate_with(connection, path, MIGRATIONS)
 }
 
-fn migrate_with(connection: &Connection, path: &Path, migrations: &[&str]) -> Result<InstanceId, StateError> {
+pub(super) fn migrate_with(
+    connection: &Connection,
+    path: &Path,
+    migrations: &[&str],
+) -> Result<InstanceId, StateError> {
     let doing = format!("bringing {} to the newest schema", path.display());
     let fail = |error| map(error, doing.clone());
     let known = i64::try_from(migrations.len()).unwrap_or(i64::MAX);
