@@ -3,8 +3,9 @@
 /// Most bytes of data in one message; longer data is sent in several.
 pub const MAX_DATA_BYTES: usize = 1024 * 1024;
 
-/// Most bytes of one frame's body: the data and what stands around it. A longer frame ends the connection.
-pub const MAX_FRAME_BYTES: usize = MAX_DATA_BYTES + 256 * 1024;
+/// Most bytes of one frame's body: the data and what stands around it, such as an exec's environment. A longer frame
+/// ends the connection.
+pub const MAX_FRAME_BYTES: usize = MAX_DATA_BYTES + 1024 * 1024;
 
 /// Most bytes of a frame before the peer has proven itself, so that a stranger costs next to nothing.
 pub const MAX_HANDSHAKE_FRAME_BYTES: usize = 4096;

@@ -1,0 +1,139 @@
+//! Arguments.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// Sandboxed tool execution for AI agents.
+#[derive(Debug, Parser)]
+#[command(name = "toolcell", version, about, disable_help_subcommand = true)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) config: ConfigArgs,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Which configuration.
+#[derive(Debug, Args)]
+pub(crate) struct ConfigArgs {
+    /// Configuration file [default: ~/.config/toolcell/toolcell.toml if it exists]
+    #[arg(long, global = true, value_name = "FILE", env = "TOOLCELL_CONFIG")]
+    pub(crate) config: Option<PathBuf>,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Serve the HTTP API
+    Serve(ServeArgs),
+    /// Run a command of your own in a sandbox
+    Run(RunArgs),
+    /// Make an agent's tool call
+    Call(CallArgs),
+    /// Sandbox images
+    Image(ImageArgs),
+    /// The configuration
+    Config(ConfigCommandArgs),
+    /// Print the version
+    Version,
+}
+
+/// `serve`
+#[derive(Debug, Args)]
+pub(crate) struct ServeArgs {
+    /// Write logs as JSON lines
+    #[arg(long)]
+    pub(crate) log_json: bool,
+}
+
+/// Who a call is for, and who does it.
+#[derive(Debug, Args)]
+pub(crate) struct ContextArgs {
+    /// The agent
+    #[arg(long, default_value = "default")]
+    pub(crate) agent: String,
+    /// The person
+    #[arg(long)]
+    pub(crate) user: Option<String>,
+    /// The conversation
+    #[arg(long)]
+    pub(crate) session: Option<String>,
+    /// A server's address, such as http://127.0.0.1:7070 [default: the server of this data directory, else no server]
+    #[arg(long, value_name = "URL")]
+    pub(crate) server: Option<String>,
+    /// The key for --server [default: the data directory's admin key]
+    #[arg(long, value_name = "KEY", env = "TOOLCELL_KEY", hide_env_values = true)]
+    pub(crate) key: Option<String>,
+}
+
+/// `run`
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    #[command(flatten)]
+    pub(crate) context: ContextArgs,
+    /// Stop the command after this many seconds
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) timeout: Option<f64>,
+    /// Give the command this program's standard input, up to 16 MiB of UTF-8
+    #[arg(short = 'i', long)]
+    pub(crate) stdin: bool,
+    /// The command and its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<String>,
+}
+
+/// `call`
+#[derive(Debug, Args)]
+pub(crate) struct CallArgs {
+    #[command(flatten)]
+    pub(crate) context: ContextArgs,
+    /// The tool's name
+    pub(crate) tool: String,
+    /// The tool's input as JSON, or `-` to read it from standard input
+    #[arg(long, value_name = "JSON", default_value = "{}")]
+    pub(crate) input: String,
+    /// An idempotency key: the same id with the same input returns the recorded result
+    #[arg(long)]
+    pub(crate) id: Option<String>,
+}
+
+/// `image`
+#[derive(Debug, Args)]
+pub(crate) struct ImageArgs {
+    #[command(subcommand)]
+    pub(crate) command: ImageCommand,
+}
+
+/// What to do with images.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ImageCommand {
+    /// Build a sandbox image; does nothing if it is there and current
+    Build {
+        /// Which image
+        #[arg(default_value = "base")]
+        image: ImageName,
+    },
+}
+
+/// The images that this program knows how to build.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ImageName {
+    /// toolcell/base: Debian slim with python, git, ripgrep, curl
+    Base,
+    /// toolcell/node: base with nodejs and npm
+    Node,
+}
+
+/// `config`
+#[derive(Debug, Args)]
+pub(crate) struct ConfigCommandArgs {
+    #[command(subcommand)]
+    pub(crate) command: ConfigCommand,
+}
+
+/// What to do with the configuration.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Read the file and the environment and say what is wrong with them
+    Check,
+}

@@ -1,0 +1,47 @@
+//! `toolcell serve`
+
+use super::context::load;
+use crate::cli::{ConfigArgs, ServeArgs};
+use crate::failure::Failure;
+use crate::logging;
+use std::process::ExitCode;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+use toolcell_runtime::config::AuthMode;
+use toolcell_runtime::{Role, Runtime, chain};
+use toolcell_server::Server;
+
+pub(crate) async fn run(config: &ConfigArgs, args: ServeArgs) -> Result<ExitCode, Failure> {
+    logging::init("info", args.log_json);
+    let config = load(config)?;
+    let serve_failed = |error: &dyn std::error::Error| Failure::of("the server does not run", error);
+    let signal_failed = |error: std::io::Error| serve_failed(&error);
+    let mut terminate = signal(SignalKind::terminate()).map_err(signal_failed)?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(signal_failed)?;
+    let runtime = Runtime::open(config, Role::Server).await?;
+    let server = Server::bind(runtime.clone()).await.map_err(|error| serve_failed(&error))?;
+    let address = server.local_addr().map_err(|error| serve_failed(&error))?;
+    match runtime.engine().await {
+        Ok(engine) => tracing::info!(%address, docker = engine.version, "listening"),
+        Err(error) => {
+            tracing::warn!(%address, error = chain(&error), "listening, but calls fail until the engine answers");
+        }
+    }
+    if runtime.config().auth.mode == AuthMode::Keys {
+        let path = toolcell_server::auth::admin_key_path(&runtime.config().data_dir);
+        tracing::info!(path = %path.display(), "the admin key");
+    }
+    let stop = CancellationToken::new();
+    let stopping = async {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        tracing::info!("stopping: calls have the grace time, then every workspace is saved");
+        stop.cancel();
+        runtime.shutdown().await;
+    };
+    let (served, ()) = tokio::join!(server.run(stop.clone()), stopping);
+    served.map_err(|error| serve_failed(&error))?;
+    Ok(ExitCode::SUCCESS)
+}

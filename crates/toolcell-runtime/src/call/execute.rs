@@ -1,0 +1,124 @@
+//! `execute`: a process in the container.
+
+use super::{LiveOutput, Placed, failed};
+use crate::error::CallError;
+use crate::inner::Inner;
+use crate::output::MAX_STREAM_BYTES;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use toolcell_model::{CallFault, CallOutcome};
+use toolcell_permission::{CallDigest, Permit};
+use toolcell_protocol::{Bytes, ExecSpec, ExitReport, Program, Stdin, Stream};
+use toolcell_sandbox::{ExecEvent, SandboxError};
+use toolcell_tools::output::{self, ExecuteEnd};
+use toolcell_tools::{ExecuteInput, Program as ToolProgram};
+
+/// How long after its deadline a call's end may come from the guest: TERM, a second, KILL, the drain, and some air.
+/// Beyond it the container counts as lost.
+const AFTER_DEADLINE: Duration = Duration::from_secs(10);
+
+/// Programs see these unless image, agent or call say otherwise. Tools that would ask a person find out here that
+/// there is none.
+const BASE_ENVIRONMENT: [(&str, &str); 10] = [
+    ("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
+    ("HOME", "/home/agent"),
+    ("USER", "agent"),
+    ("LOGNAME", "agent"),
+    ("LANG", "C.UTF-8"),
+    ("TERM", "dumb"),
+    ("CI", "1"),
+    ("DEBIAN_FRONTEND", "noninteractive"),
+    ("GIT_TERMINAL_PROMPT", "0"),
+    ("PIP_NO_INPUT", "1"),
+];
+
+impl Inner {
+    pub(super) async fn execute(
+        &self,
+        placed: &Placed<'_>,
+        permit: Permit,
+        digest: &CallDigest,
+        input: ExecuteInput,
+    ) -> Result<CallOutcome, CallError> {
+        let timeout_ms = input.timeout_ms.unwrap_or(self.config.limits.call_timeout_ms);
+        let spec = exec_spec(placed, &input, timeout_ms);
+        let sandbox = &placed.residency.sandbox;
+        let mut handle = sandbox.exec(permit, digest, placed.call, spec).map_err(CallError::Sandbox)?;
+        if let Some(stdin) = &input.stdin {
+            handle.send_stdin(stdin.as_bytes()).map_err(CallError::Sandbox)?;
+        }
+        let mut stdout = self.outputs.capture(placed.call, Stream::Stdout);
+        let mut stderr = self.outputs.capture(placed.call, Stream::Stderr);
+        let deadline = tokio::time::sleep(Duration::from_millis(timeout_ms) + AFTER_DEADLINE);
+        tokio::pin!(deadline);
+        let mut cancel_sent = false;
+        let exit = loop {
+            let event = tokio::select! {
+                event = handle.next() => event,
+                () = placed.attention.cancel.cancelled(), if !cancel_sent => {
+                    cancel_sent = true;
+                    handle.cancel().map_err(CallError::Sandbox)?;
+                    deadline.as_mut().reset(tokio::time::Instant::now() + AFTER_DEADLINE);
+                    continue;
+                }
+                () = placed.residency.lease_lost() => return Err(CallError::LeaseLost),
+                () = &mut deadline => {
+                    let container = sandbox.name().to_owned();
+                    placed.residency.mark_broken();
+                    let seconds = timeout_ms / 1000 + AFTER_DEADLINE.as_secs();
+                    return Err(CallError::Sandbox(SandboxError::GuestTimeout { container, seconds }));
+                }
+            };
+            match event {
+                Ok(ExecEvent::Output { stream, data, .. }) => {
+                    match stream {
+                        Stream::Stdout => stdout.add(&data),
+                        Stream::Stderr => stderr.add(&data),
+                    }
+                    handle.acknowledge().map_err(CallError::Sandbox)?;
+                    if let Some(live) = &placed.attention.live {
+                        // A listener that has gone away changes nothing.
+                        let _ = live.send(LiveOutput { call: placed.call.clone(), stream, data }).await;
+                    }
+                }
+                Ok(ExecEvent::Exited(exit)) => break exit,
+                Err(SandboxError::Guest(error)) => {
+                    return Ok(failed(CallFault { code: error.code.as_str().to_owned(), message: error.message }));
+                }
+                Err(error) => return Err(CallError::Sandbox(error)),
+            }
+        };
+        Ok(output::execute(&execute_end(&exit), &stdout.shown(), &stderr.shown()))
+    }
+}
+
+fn execute_end(exit: &ExitReport) -> ExecuteEnd {
+    ExecuteEnd {
+        exit_code: exit.exit_code,
+        signal: exit.signal,
+        timed_out: exit.timed_out,
+        cancelled: exit.cancelled,
+        output_limited: exit.output_limited,
+        oom_killed: exit.oom_killed,
+        left_behind: exit.left_behind,
+    }
+}
+
+fn exec_spec(placed: &Placed<'_>, input: &ExecuteInput, timeout_ms: u64) -> ExecSpec {
+    let bytes = |text: &str| Bytes::from(text.as_bytes().to_vec());
+    let mut env: BTreeMap<&str, &str> = BASE_ENVIRONMENT.into_iter().collect();
+    env.extend(placed.residency.image.env.iter().map(|(name, value)| (name.as_str(), value.as_str())));
+    env.extend(placed.agent.env.iter().map(|(name, value)| (name.as_str(), value.as_str())));
+    env.extend(input.env.iter().map(|(name, value)| (name.as_str(), value.as_str())));
+    ExecSpec {
+        program: match &input.program {
+            ToolProgram::Shell(text) => Program::Shell(bytes(text)),
+            ToolProgram::Argv(words) => Program::Argv(words.iter().map(|word| bytes(word)).collect()),
+        },
+        cwd: Bytes::from(input.cwd.as_bytes().to_vec()),
+        env: env.into_iter().map(|(name, value)| (bytes(name), bytes(value))).collect(),
+        stdin: if input.stdin.is_some() { Stdin::Stream } else { Stdin::Closed },
+        timeout_ms,
+        max_output_bytes: MAX_STREAM_BYTES,
+    }
+}

@@ -1,0 +1,435 @@
+//! One call: validated, decided, placed in its slot, decided again, claimed, run, recorded.
+
+mod execute;
+mod files;
+
+use crate::agent::Agent;
+use crate::error::CallError;
+use crate::inner::{Inner, lock};
+use crate::slot::{Residency, Slot};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc::Sender;
+use tokio_util::sync::CancellationToken;
+use toolcell_model::{
+    CallContext, CallFault, CallOutcome, CallRef, CallState, Durable, Ran, SlotReport, TimingMs, ToolName,
+};
+use toolcell_permission::{
+    Authorization, CallDigest, Clearance, ContainerPath, Decision, DescribedCall, Effect, Permit, ToolDescription,
+    authorize,
+};
+use toolcell_protocol::{Resolution, Stream};
+use toolcell_state::{CallUpdate, FinishedCall};
+use toolcell_tools::{ParsedCall, ToolInput};
+
+/// A running tool's output, as it comes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LiveOutput {
+    /// Which call.
+    pub call: CallRef,
+    /// To which stream.
+    pub stream: Stream,
+    /// What it wrote.
+    pub data: Vec<u8>,
+}
+
+/// Who waits for a call, and how it is stopped.
+#[derive(Debug, Clone)]
+pub(crate) struct Attention {
+    pub(crate) cancel: CancellationToken,
+    pub(crate) live: Option<Sender<LiveOutput>>,
+}
+
+/// A call that may go on to its slot.
+#[derive(Debug)]
+pub(crate) struct Ready {
+    pub(crate) parsed: ParsedCall,
+    clearance: Clearance,
+    started: Instant,
+    decide: Duration,
+}
+
+/// What the first decision made of a call.
+#[derive(Debug)]
+pub(crate) enum Prepared {
+    Ready(Box<Ready>),
+    Ended(Box<FinishedCall>),
+    Asking(Decision),
+}
+
+/// Where a call rests.
+#[derive(Debug)]
+pub(crate) enum Rest {
+    Ended(Box<FinishedCall>),
+    Asking(Decision),
+}
+
+impl Ready {
+    /// Whether it may run beside others in its slot.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.parsed.effect() == Effect::Read
+    }
+}
+
+fn millis(duration: Duration) -> f64 {
+    (duration.as_secs_f64() * 1_000_000.0).round() / 1000.0
+}
+
+fn decision_json(decision: &Decision) -> Option<serde_json::Value> {
+    serde_json::to_value(decision).ok()
+}
+
+impl Inner {
+    /// Validation and the first decision: without slot or container.
+    pub(crate) fn prepare(
+        &self,
+        agent: &Agent,
+        context: &CallContext,
+        tool: &ToolName,
+        input: &serde_json::Value,
+        operator: bool,
+    ) -> Prepared {
+        let started = self.clock.monotonic();
+        let ended = |state, error, decision: Option<&Decision>| {
+            let total = self.clock.monotonic().saturating_duration_since(started);
+            Prepared::Ended(Box::new(FinishedCall {
+                state,
+                output: None,
+                error: Some(error),
+                fault: None,
+                decision: decision.and_then(decision_json),
+                slot: None,
+                timing: TimingMs { total: millis(total), ..TimingMs::default() },
+                finished_at: self.clock.now(),
+            }))
+        };
+        let parsed = match agent.catalogue.parse(tool, input) {
+            Ok(parsed) => parsed,
+            Err(fault) => return ended(CallState::Invalid, fault, None),
+        };
+        if let Some(fault) = parsed.outside_roots(&agent.file_roots) {
+            return ended(CallState::Failed, fault, None);
+        }
+        let authorization = authorize(&DescribedCall::new(&parsed, context), &agent.context);
+        let authorization = if operator { authorization.confirmed_by_operator() } else { authorization };
+        match authorization {
+            Authorization::Denied(decision) => ended(CallState::Denied, denial(&decision), Some(&decision)),
+            Authorization::Ask(asked) => Prepared::Asking(asked.into_decision()),
+            Authorization::Allowed(clearance) => {
+                let decide = self.clock.monotonic().saturating_duration_since(started);
+                Prepared::Ready(Box::new(Ready { parsed, clearance, started, decide }))
+            }
+        }
+    }
+
+    /// Runs a prepared call in its slot, and saves as `durability` says.
+    pub(crate) async fn run(
+        self: &Arc<Self>,
+        slot: &Arc<Slot>,
+        agent: &Agent,
+        context: &CallContext,
+        call: &CallRef,
+        ready: Ready,
+        attention: &Attention,
+    ) -> Rest {
+        let started = ready.started;
+        let mut progress = Progress {
+            timing: TimingMs { decide: millis(ready.decide), ..TimingMs::default() },
+            decision: decision_json(ready.clearance.decision()),
+            slot: None,
+            ran: Ran::No,
+        };
+        let outcome = match self.run_in_slot(slot, agent, context, call, ready, attention, &mut progress).await {
+            Ok(Outcome::Ended(outcome)) => outcome,
+            Ok(Outcome::Asking(decision)) => return Rest::Asking(decision),
+            Err(CallError::CancelledBeforeStart) => CallOutcome {
+                state: CallState::Cancelled,
+                output: None,
+                error: Some(CallFault {
+                    code: "cancelled".to_owned(),
+                    message: "the call was cancelled before it started".to_owned(),
+                }),
+                fault: None,
+            },
+            Err(error) => {
+                let fault = error.fault(progress.ran);
+                tracing::warn!(
+                    call = call.as_str(),
+                    slot = slot.key.as_str(),
+                    code = fault.code,
+                    detail = fault.detail,
+                    "a call failed"
+                );
+                CallOutcome { state: CallState::Error, output: None, error: None, fault: Some(fault) }
+            }
+        };
+        progress.timing.total = millis(self.clock.monotonic().saturating_duration_since(started));
+        let CallOutcome { state, output, error, fault } = outcome;
+        let Progress { timing, decision, slot, .. } = progress;
+        let finished_at = self.clock.now();
+        Rest::Ended(Box::new(FinishedCall { state, output, error, fault, decision, slot, timing, finished_at }))
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "the parts of one call, used in this one place")]
+    async fn run_in_slot(
+        self: &Arc<Self>,
+        slot: &Arc<Slot>,
+        agent: &Agent,
+        context: &CallContext,
+        call: &CallRef,
+        ready: Ready,
+        attention: &Attention,
+        progress: &mut Progress,
+    ) -> Result<Outcome, CallError> {
+        let waiting = self.clock.monotonic();
+        let shared = ready.is_shared();
+        let mut place = tokio::select! {
+            entered = slot.enter(shared) => entered?,
+            () = attention.cancel.cancelled() => return Err(CallError::CancelledBeforeStart),
+        };
+        // Not cancelled halfway: a container in the making is finished, and is there for the next call.
+        let residency = loop {
+            match self.acquire(slot, &place, &agent.spec, agent.idle_timeout).await? {
+                Some(residency) => break residency,
+                None => {
+                    drop(place);
+                    place = slot.enter(false).await?;
+                }
+            }
+        };
+        progress.timing.acquire = millis(self.clock.monotonic().saturating_duration_since(waiting));
+        residency.touch(self.clock.monotonic());
+        let restored_from = residency.take_restored_from();
+        let placed = Placed { slot, agent, residency: &residency, call, attention };
+        let ran = self.run_placed(&placed, context, ready, progress).await;
+        residency.touch(self.clock.monotonic());
+        drop(place);
+        let (outcome, change) = match ran {
+            Ok(Finish::Ended { outcome, change }) => (outcome, change),
+            Ok(Finish::Asking(decision)) => {
+                residency.set_restored_from(restored_from);
+                return Ok(Outcome::Asking(decision));
+            }
+            Err(error) => {
+                progress.slot = Some(self.slot_report(slot, &residency, restored_from, residency.changes()));
+                return Err(error);
+            }
+        };
+        let saved = self.save_as_configured(slot, &residency, change).await;
+        progress.slot = Some(self.slot_report(slot, &residency, restored_from, change));
+        let mut outcome = outcome;
+        if let Err(error) = saved {
+            // The tool has run and its output is real; that it is saved is what cannot be said.
+            outcome.fault = Some(error.fault(Ran::Yes));
+            outcome.state = CallState::Error;
+        }
+        Ok(Outcome::Ended(outcome))
+    }
+
+    async fn run_placed(
+        self: &Arc<Self>,
+        placed: &Placed<'_>,
+        context: &CallContext,
+        ready: Ready,
+        progress: &mut Progress,
+    ) -> Result<Finish, CallError> {
+        let Ready { parsed, clearance, .. } = ready;
+        let residency = placed.residency;
+        let changes_files = parsed.effect() != Effect::Read;
+        if changes_files && residency.save_failed.load(std::sync::atomic::Ordering::Acquire) {
+            // The window of unsaved changes is bounded: first what is there, then more.
+            self.save(residency, residency.changes()).await?;
+        }
+        let real = self.real_paths(residency, &parsed).await?;
+        let real = match real {
+            Ok(real) => real,
+            Err(fault) => return Ok(Finish::failed(fault, residency)),
+        };
+        let described = DescribedCall::new(&parsed, context);
+        let resolved = described.resolved(real).map_err(|error| CallError::Internal(error.to_string()))?;
+        let digest = resolved.digest();
+        let permit = match clearance.authorize(&resolved, &placed.agent.context) {
+            Authorization::Allowed(permit) => permit,
+            Authorization::Ask(asked) => return Ok(Finish::Asking(asked.into_decision())),
+            Authorization::Denied(decision) => {
+                progress.decision = decision_json(&decision);
+                let outcome =
+                    CallOutcome { state: CallState::Denied, output: None, error: Some(denial(&decision)), fault: None };
+                return Ok(Finish::Ended { outcome, change: residency.changes() });
+            }
+        };
+        progress.decision = decision_json(permit.decision());
+        if placed.attention.cancel.is_cancelled() {
+            return Err(CallError::CancelledBeforeStart);
+        }
+        let claimed = self.state.claim_started(placed.call, residency.token, self.clock.now()).await;
+        if !claimed.map_err(CallError::State)? {
+            return Err(CallError::AlreadyStarted);
+        }
+        let began = self.clock.monotonic();
+        progress.ran = Ran::Unknown;
+        let change = changes_files.then(|| residency.begin_change());
+        if changes_files {
+            self.save_lazily(placed.slot, placed.residency);
+        }
+        let outcome = self.run_tool(placed, permit, &digest, parsed.into_input()).await;
+        progress.timing.run = millis(self.clock.monotonic().saturating_duration_since(began));
+        let change = change.map_or_else(|| residency.changes(), |change| change.end());
+        if changes_files {
+            self.save_lazily(placed.slot, placed.residency);
+        }
+        match outcome {
+            Ok(outcome) => Ok(Finish::Ended { outcome, change }),
+            Err(CallError::Sandbox(source)) if residency.sandbox.link().is_closed() => {
+                let words = self.provider.last_words(residency.sandbox.name()).await;
+                Err(CallError::SandboxEnded { words, source })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn run_tool(
+        &self,
+        placed: &Placed<'_>,
+        permit: Permit,
+        digest: &CallDigest,
+        input: ToolInput,
+    ) -> Result<CallOutcome, CallError> {
+        match input {
+            ToolInput::Execute(input) => self.execute(placed, permit, digest, input).await,
+            ToolInput::ReadFile(input) => self.read_file(placed, permit, digest, &input).await,
+            ToolInput::WriteFile(input) => self.write_file(placed, permit, digest, &input).await,
+            ToolInput::ListFiles(input) => self.list_files(placed, permit, digest, &input).await,
+        }
+    }
+
+    /// Where a file tool's paths lead, as the guest says; a path that leads nowhere is the tool's failure.
+    async fn real_paths(
+        &self,
+        residency: &Residency,
+        parsed: &ParsedCall,
+    ) -> Result<Result<Vec<ContainerPath>, CallFault>, CallError> {
+        let logical = parsed.paths();
+        if logical.is_empty() {
+            return Ok(Ok(Vec::new()));
+        }
+        let paths = logical.iter().map(|path| path.as_bytes().to_vec()).collect();
+        let resolutions = residency.sandbox.link().resolve(paths).await.map_err(CallError::Sandbox)?;
+        let mut real = Vec::with_capacity(logical.len());
+        for (path, resolution) in logical.iter().zip(resolutions) {
+            let unresolvable = |reason: &str| CallFault {
+                code: "not_found".to_owned(),
+                message: format!("`{path}` cannot be resolved: {reason}"),
+            };
+            match resolution {
+                Resolution::Real(bytes) => match ContainerPath::from_bytes(&bytes) {
+                    Ok(path) => real.push(path),
+                    Err(error) => return Ok(Err(unresolvable(&error.to_string()))),
+                },
+                Resolution::Unresolvable { reason } => return Ok(Err(unresolvable(&reason))),
+            }
+        }
+        Ok(Ok(real))
+    }
+
+    async fn save_as_configured(&self, slot: &Slot, residency: &Residency, change: u64) -> Result<(), CallError> {
+        use crate::config::Durability;
+        if slot.is_ephemeral() || self.snapshots.keeps_nothing() {
+            return Ok(());
+        }
+        match self.config.snapshots.durability {
+            Durability::Call => self.save(residency, change).await,
+            Durability::Lazy | Durability::Stop => Ok(()),
+        }
+    }
+
+    fn slot_report(
+        &self,
+        slot: &Slot,
+        residency: &Residency,
+        restored_from: Option<toolcell_model::SnapshotId>,
+        change: u64,
+    ) -> SlotReport {
+        let saved = residency.saved();
+        let contains = saved.changes >= change && !slot.is_ephemeral();
+        let durable = if slot.is_ephemeral() {
+            Durable::No
+        } else if self.snapshots.keeps_nothing() {
+            Durable::NoStore
+        } else if contains {
+            Durable::Yes
+        } else {
+            Durable::No
+        };
+        SlotReport {
+            key: slot.key.clone(),
+            scope: slot.scope,
+            ephemeral: slot.is_ephemeral(),
+            generation: saved.generation,
+            restored_from,
+            snapshot: saved.snapshot.filter(|_| contains),
+            durable,
+        }
+    }
+
+    /// Records where a call rests.
+    pub(crate) async fn record(&self, call: &CallRef, rest: &Rest) -> Result<bool, toolcell_state::StateError> {
+        match rest {
+            Rest::Ended(end) => self.state.finish(call, (**end).clone()).await,
+            Rest::Asking(decision) => {
+                let update = CallUpdate::Ask { decision: decision_json(decision) };
+                self.state.set_state(call, &[CallState::Queued], update).await
+            }
+        }
+    }
+
+    /// Stops a call that waits or runs here. `false` when it is not here (any more).
+    pub(crate) fn cancel(&self, call: &CallRef) -> bool {
+        lock(&self.running).get(call).is_some_and(|running| {
+            running.cancel.cancel();
+            true
+        })
+    }
+}
+
+/// What is known of a call while it runs.
+struct Progress {
+    timing: TimingMs,
+    decision: Option<serde_json::Value>,
+    slot: Option<SlotReport>,
+    ran: Ran,
+}
+
+/// A call in its place.
+pub(crate) struct Placed<'a> {
+    slot: &'a Arc<Slot>,
+    pub(crate) agent: &'a Agent,
+    pub(crate) residency: &'a Arc<Residency>,
+    pub(crate) call: &'a CallRef,
+    pub(crate) attention: &'a Attention,
+}
+
+enum Outcome {
+    Ended(CallOutcome),
+    Asking(Decision),
+}
+
+/// What a call in its place came to; `change` is what a save must have to contain it.
+enum Finish {
+    Ended { outcome: CallOutcome, change: u64 },
+    Asking(Decision),
+}
+
+impl Finish {
+    fn failed(fault: CallFault, residency: &Residency) -> Self {
+        Self::Ended { outcome: failed(fault), change: residency.changes() }
+    }
+}
+
+pub(crate) fn failed(error: CallFault) -> CallOutcome {
+    CallOutcome { state: CallState::Failed, output: None, error: Some(error), fault: None }
+}
+
+fn denial(decision: &Decision) -> CallFault {
+    CallFault { code: "denied".to_owned(), message: decision.message.clone() }
+}

@@ -1,0 +1,28 @@
+//! The composer of Toolcell: validate → decide → slot → run → snapshot → record.
+//!
+//! **Owns** the configuration ([`config`]), the life of a call and of a slot, recovery after a crash, and shutdown.
+//! **Never knows** wire formats. **Read first**: [`Runtime`], then `call`, then `slot::acquire`.
+//!
+//! No tool runs but through `call`, which has a permit to show; no slot becomes resident but through
+//! `slot::acquire`, which has stamped the head; no residency ends but through `slot::stop`, which has saved it.
+
+mod agent;
+mod batch;
+mod call;
+pub mod config;
+mod error;
+mod inner;
+mod output;
+mod recover;
+mod slot;
+mod start;
+
+pub use batch::{Batch, BatchRequest};
+pub use call::LiveOutput;
+pub use config::Config;
+pub use error::{StartError, SubmitError, chain};
+pub use output::{MAX_OUTPUT_PAGE_BYTES, MAX_STREAM_BYTES, OutputPage};
+pub use start::{Role, Runtime};
+pub use toolcell_protocol::Stream;
+pub use toolcell_sandbox::{Engine, SandboxError};
+pub use toolcell_state::{BatchRecord, CallFilter, CallRecord, Cursor, Page, StateError};

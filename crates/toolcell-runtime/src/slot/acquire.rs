@@ -1,0 +1,378 @@
+//! How a slot gets its resident container.
+//!
+//! Cold: lease, **stamp**, container, binding (durable before the first restored byte), restore exactly the snapshot
+//! that the stamped head names. After a crash of this process or of the container alone, the workspace's directory is
+//! newer than any snapshot; where the same acquisition still holds the head, it is taken up as it is and saved at
+//! once, before a call runs.
+
+use super::residency::Parts;
+use super::{Place, Residency, Slot};
+use crate::error::CallError;
+use crate::inner::Inner;
+use crate::slot::bridge::{GuestSink, GuestSource};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use toolcell_lease::{Lease, LeaseError};
+use toolcell_model::{FencingToken, ScopeKey, SnapshotId};
+use toolcell_sandbox::{Attached, CreateRequest, Image, PersistedRoot, Sandbox, SandboxSpec};
+use toolcell_snapshot::{HeadWriter, SlotIndex, StampError};
+use toolcell_state::Binding;
+
+/// How often a stamp that found a higher token is tried with a higher floor.
+const STAMP_ATTEMPTS: usize = 3;
+
+/// The right to a slot, proven at its head.
+struct Held {
+    lease: Lease,
+    writer: HeadWriter,
+    /// The workspace's directory is this acquisition's, complete, and newer than the head.
+    workspace_is_ours: bool,
+    /// The container that was bound to it, if it may still run.
+    container: Option<Binding>,
+}
+
+/// What to make resident.
+struct Plan<'a> {
+    spec: &'a SandboxSpec,
+    image: Image,
+    idle_timeout: Duration,
+}
+
+impl Inner {
+    /// The slot's residency for this spec, made if need be. `None`: another spec is resident, and only a caller that
+    /// is alone in the slot may replace it.
+    pub(crate) async fn acquire(
+        &self,
+        slot: &Slot,
+        place_in_slot: &Place,
+        spec: &SandboxSpec,
+        idle_timeout: Duration,
+    ) -> Result<Option<Arc<Residency>>, CallError> {
+        let mut place = slot.residency.lock().await;
+        if let Some(residency) = &*place {
+            if residency.is_usable() && residency.spec_hash == spec.hash(&residency.image.id) {
+                return Ok(Some(Arc::clone(residency)));
+            }
+            if residency.is_usable() && !place_in_slot.is_alone() {
+                return Ok(None);
+            }
+            if residency.is_usable() {
+                // Another spec on the same workspace: saved and stopped, then the other one starts.
+                self.stop_residency(slot, residency).await?;
+            } else {
+                self.abandon_residency(slot, residency).await?;
+            }
+            *place = None;
+        }
+        let image = self.provider.image(&spec.image).await.map_err(CallError::Sandbox)?;
+        let residency = Arc::new(self.begin_residency(slot, &Plan { spec, image, idle_timeout }).await?);
+        *place = Some(Arc::clone(&residency));
+        Ok(Some(residency))
+    }
+
+    async fn begin_residency(&self, slot: &Slot, plan: &Plan<'_>) -> Result<Residency, CallError> {
+        let held = self.hold(slot).await?;
+        let spec_hash = plan.spec.hash(&plan.image.id);
+        if let Some(binding) = &held.container {
+            if held.workspace_is_ours
+                && binding.spec_hash == spec_hash
+                && let Attached::Running(sandbox) =
+                    self.provider.attach(&binding.container).await.map_err(CallError::Sandbox)?
+            {
+                return self.take_up(slot, plan, held, sandbox).await;
+            }
+            self.provider.remove(&binding.container).await.map_err(CallError::Sandbox)?;
+        }
+        match self.make_container(slot, plan, &spec_hash, &held).await {
+            Ok(sandbox) => self.fill(slot, plan, held, sandbox).await,
+            Err(error) => {
+                if !held.workspace_is_ours {
+                    self.forget_binding(&slot.key, &held.lease).await;
+                }
+                give_back(held.lease, slot).await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Lease and stamp; or, after a restart, the lease and the head that this instance left behind.
+    async fn hold(&self, slot: &Slot) -> Result<Held, CallError> {
+        if slot.is_ephemeral() {
+            let lease =
+                self.guard.acquire(&slot.key, FencingToken(0), Duration::ZERO).await.map_err(CallError::Lease)?;
+            let writer = self.scratch.stamp(&slot.tenant, &slot.key, lease.token(), lease.acquisition(), None);
+            let writer = writer.await.map_err(CallError::Stamp)?;
+            return Ok(Held { lease, writer, workspace_is_ours: false, container: None });
+        }
+        if let Some(held) = self.resume(slot).await? {
+            return Ok(held);
+        }
+        let head = self.snapshots.head(&slot.key).await.map_err(CallError::Head)?;
+        let mut floor = head.map_or(FencingToken(0), |head| head.token);
+        let known = self.state.highest_generation(&slot.key).await.map_err(CallError::State)?;
+        let wait = Duration::from_millis(self.config.lease.wait_ms);
+        let mut attempt = 1;
+        loop {
+            let lease = self.guard.acquire(&slot.key, floor, wait).await.map_err(CallError::Lease)?;
+            let stamp = self.snapshots.stamp(&slot.tenant, &slot.key, lease.token(), lease.acquisition(), known).await;
+            match stamp {
+                Ok(writer) => return Ok(Held { lease, writer, workspace_is_ours: false, container: None }),
+                Err(StampError::Fenced { recorded }) if attempt < STAMP_ATTEMPTS => {
+                    floor = recorded;
+                    give_back(lease, slot).await;
+                    attempt += 1;
+                }
+                Err(error) => {
+                    give_back(lease, slot).await;
+                    return Err(CallError::Stamp(error));
+                }
+            }
+        }
+    }
+
+    /// What this instance held before a restart, if nobody has acquired since.
+    async fn resume(&self, slot: &Slot) -> Result<Option<Held>, CallError> {
+        let Some(binding) = self.state.binding(&slot.key).await.map_err(CallError::State)? else { return Ok(None) };
+        let resumed = self.guard.resume(&slot.key, binding.token, binding.acquisition).await;
+        let lease = match resumed {
+            Ok(lease) => lease,
+            Err(LeaseError::Superseded { .. } | LeaseError::Busy { .. }) => return Ok(None),
+            Err(error) => return Err(CallError::Lease(error)),
+        };
+        let writer = self.snapshots.resume(&slot.tenant, &slot.key, binding.token, binding.acquisition).await;
+        match writer {
+            Ok(writer) => {
+                let workspace_is_ours = binding.restored && self.has_workspace(&slot.key);
+                Ok(Some(Held { lease, writer, workspace_is_ours, container: Some(binding) }))
+            }
+            Err(StampError::Fenced { .. }) => {
+                // Somebody else has stamped: what is here is old.
+                self.provider.remove(&binding.container).await.map_err(CallError::Sandbox)?;
+                self.forget_binding(&slot.key, &lease).await;
+                give_back(lease, slot).await;
+                Ok(None)
+            }
+            Err(StampError::HeadMissing { .. }) if self.snapshots.keeps_nothing() => {
+                self.provider.remove(&binding.container).await.map_err(CallError::Sandbox)?;
+                self.forget_binding(&slot.key, &lease).await;
+                give_back(lease, slot).await;
+                Ok(None)
+            }
+            Err(error) => {
+                give_back(lease, slot).await;
+                Err(CallError::Stamp(error))
+            }
+        }
+    }
+
+    async fn make_container(
+        &self,
+        slot: &Slot,
+        plan: &Plan<'_>,
+        spec_hash: &str,
+        held: &Held,
+    ) -> Result<Sandbox, CallError> {
+        let Plan { spec, image, .. } = plan;
+        let roots = self.workspace_roots(&slot.key, spec).map_err(CallError::Workspace)?;
+        let request = CreateRequest { slot: &slot.key, token: held.lease.token(), spec, image, roots: &roots };
+        let created = self.provider.create(request).await.map_err(CallError::Sandbox)?;
+        let name = created.name.clone();
+        if !slot.is_ephemeral() {
+            let binding = Binding {
+                slot: slot.key.clone(),
+                container: name.clone(),
+                token: held.lease.token(),
+                acquisition: held.lease.acquisition(),
+                spec_hash: spec_hash.to_owned(),
+                image_digest: image.id.clone(),
+                secret_path: self.provider.secret_path(&name),
+                started_at: self.clock.now(),
+                restored: held.workspace_is_ours,
+            };
+            if let Err(error) = self.state.put_binding(binding).await {
+                self.remove_quietly(&name).await;
+                return Err(CallError::State(error));
+            }
+        }
+        self.provider.start(created).await.map_err(CallError::Sandbox)
+    }
+
+    /// Fills a new container's workspace.
+    async fn fill(&self, slot: &Slot, plan: &Plan<'_>, held: Held, sandbox: Sandbox) -> Result<Residency, CallError> {
+        if held.workspace_is_ours {
+            return self.take_up(slot, plan, held, sandbox).await;
+        }
+        let filled = self.restore(slot, plan.spec, &held.writer, &sandbox).await;
+        let filled = match filled {
+            Ok(filled) if slot.is_ephemeral() => Ok(filled),
+            Ok(filled) => {
+                let marked = self.state.set_binding_restored(&slot.key, held.lease.acquisition()).await;
+                marked.map(|_| filled).map_err(CallError::State)
+            }
+            Err(error) => Err(error),
+        };
+        match filled {
+            Ok((index, restored_from)) => Ok(self.residency(plan, held, sandbox, index, restored_from)),
+            Err(error) => {
+                self.remove_quietly(sandbox.name()).await;
+                self.forget_binding(&slot.key, &held.lease).await;
+                give_back(held.lease, slot).await;
+                Err(error)
+            }
+        }
+    }
+
+    async fn restore(
+        &self,
+        slot: &Slot,
+        spec: &SandboxSpec,
+        writer: &HeadWriter,
+        sandbox: &Sandbox,
+    ) -> Result<(SlotIndex, Option<SnapshotId>), CallError> {
+        let link = sandbox.link();
+        let sink = GuestSink::begin(link, &spec.persist).map_err(CallError::Sandbox)?;
+        let Some(snapshot) = writer.snapshot() else {
+            sink.finish_empty().await.map_err(CallError::Sandbox)?;
+            return Ok((SlotIndex::empty(), None));
+        };
+        let receipt = self.snapshots.restore(&slot.key, snapshot, &spec.persist, &sink).await;
+        let receipt = receipt.map_err(CallError::Restore)?;
+        tracing::info!(
+            slot = slot.key.as_str(),
+            snapshot = %snapshot,
+            files = receipt.files,
+            bytes = receipt.bytes,
+            duration_ms = receipt.duration.as_millis(),
+            "restored"
+        );
+        let source = GuestSource { link, roots: &spec.persist };
+        let index = self.snapshots.index_after_restore(&slot.key, snapshot, &spec.persist, &source).await;
+        let index = index.map_err(CallError::Restore)?;
+        Ok((index, Some(snapshot)))
+    }
+
+    /// Goes on with a workspace that is newer than the head, and saves it before a call runs.
+    async fn take_up(
+        &self,
+        slot: &Slot,
+        plan: &Plan<'_>,
+        held: Held,
+        sandbox: Sandbox,
+    ) -> Result<Residency, CallError> {
+        self.discard_live_calls(&sandbox);
+        let residency = self.residency(plan, held, sandbox, SlotIndex::empty(), None);
+        // What ran when this process died may have changed anything.
+        let change = residency.begin_change().end();
+        match self.save(&residency, change).await {
+            Ok(()) => {
+                residency.set_restored_from(residency.saved().snapshot);
+                Ok(residency)
+            }
+            Err(error) => {
+                tracing::warn!(
+                    slot = slot.key.as_str(),
+                    error = crate::error::chain(&error),
+                    "a workspace that a crash left behind could not be saved yet; it stays"
+                );
+                if let Some(lease) = residency.take_lease() {
+                    give_back(lease, slot).await;
+                }
+                Err(error)
+            }
+        }
+    }
+
+    fn residency(
+        &self,
+        plan: &Plan<'_>,
+        held: Held,
+        sandbox: Sandbox,
+        index: SlotIndex,
+        restored_from: Option<SnapshotId>,
+    ) -> Residency {
+        let Held { lease, writer, .. } = held;
+        Residency::new(Parts {
+            sandbox,
+            spec_hash: plan.spec.hash(&plan.image.id),
+            image: plan.image.clone(),
+            roots: plan.spec.persist.clone(),
+            lease,
+            writer,
+            index,
+            restored_from,
+            idle_timeout: plan.idle_timeout,
+            now: self.clock.monotonic(),
+        })
+    }
+
+    /// What an earlier process was running: its calls have been reported as of unknown outcome, so they end.
+    fn discard_live_calls(&self, sandbox: &Sandbox) {
+        for live in sandbox.link().live_calls() {
+            tracing::warn!(call = live.call, "ending what an earlier process left running");
+            if let Err(error) = sandbox.link().discard(live.op) {
+                tracing::warn!(call = live.call, %error, "it could not be ended");
+            }
+        }
+    }
+
+    pub(crate) fn workspace_dir(&self, slot: &ScopeKey) -> PathBuf {
+        self.config.data_dir.join("slots").join(slot.as_str())
+    }
+
+    fn has_workspace(&self, slot: &ScopeKey) -> bool {
+        self.workspace_dir(slot).is_dir()
+    }
+
+    fn workspace_roots(&self, slot: &ScopeKey, spec: &SandboxSpec) -> std::io::Result<Vec<PersistedRoot>> {
+        let directory = self.workspace_dir(slot);
+        let make = |path: &String| {
+            let host = directory.join(root_dir_name(path));
+            create_private(&host)?;
+            Ok(PersistedRoot { host, path: path.clone() })
+        };
+        spec.persist.iter().map(make).collect()
+    }
+
+    pub(crate) async fn forget_binding(&self, slot: &ScopeKey, lease: &Lease) {
+        if let Err(error) = self.state.remove_binding(slot, lease.acquisition()).await {
+            tracing::warn!(slot = slot.as_str(), %error, "a binding stays behind; the next start removes it");
+        }
+    }
+
+    pub(crate) async fn remove_quietly(&self, container: &str) {
+        if let Err(error) = self.provider.remove(container).await {
+            tracing::warn!(container, %error, "a container stays behind; the next start removes it");
+        }
+    }
+}
+
+/// Ephemeral slots leave no lock behind.
+pub(crate) async fn give_back(lease: Lease, slot: &Slot) {
+    let given = if slot.is_ephemeral() { lease.retire().await } else { lease.release().await };
+    if let Err(error) = given {
+        tracing::warn!(slot = slot.key.as_str(), %error, "a lease was not given back in order");
+    }
+}
+
+/// The persisted roots that a slot's directory holds, by their names on the host.
+pub(crate) fn roots_on_host(directory: &Path) -> Vec<String> {
+    let names = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    let path = |name: std::ffi::OsString| {
+        let hex = name.to_str()?.strip_prefix("root-")?.to_owned();
+        String::from_utf8(data_encoding::HEXLOWER.decode(hex.as_bytes()).ok()?).ok()
+    };
+    let mut roots: Vec<String> = names.filter_map(|entry| path(entry.file_name())).collect();
+    roots.sort();
+    roots
+}
+
+/// Named by its path in the container, so that another order or choice of roots never mixes them up.
+fn root_dir_name(path: &str) -> String {
+    format!("root-{}", data_encoding::HEXLOWER.encode(path.as_bytes()))
+}
+
+fn create_private(path: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt;
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+}

@@ -1,0 +1,60 @@
+//! One file per resource.
+
+mod batches;
+mod calls;
+mod health;
+mod operator;
+mod output;
+
+use crate::auth::{Gate, check};
+use crate::problem::Problem;
+use axum::Router;
+use axum::extract::DefaultBodyLimit;
+use axum::http::StatusCode;
+use axum::middleware;
+use axum::routing::{get, post};
+use toolcell_runtime::Runtime;
+
+/// All routes, behind this gate.
+pub(crate) fn router(runtime: Runtime, gate: Gate) -> Router {
+    let body_bytes = usize::try_from(runtime.config().limits.body.bytes()).unwrap_or(usize::MAX);
+    Router::new()
+        .route("/healthz", get(health::healthz))
+        .route("/readyz", get(health::readyz))
+        .route("/v1/calls", post(calls::submit).get(calls::list))
+        .route("/v1/calls/{call}", get(calls::show))
+        .route("/v1/calls/{call}/output/{stream}", get(output::show))
+        .route("/v1/calls/{call}/cancel", post(calls::cancel))
+        .route("/v1/batches/{batch}", get(batches::show))
+        .route("/operator/run", post(operator::run))
+        .route_layer(middleware::from_fn_with_state(gate, check))
+        .fallback(no_endpoint)
+        .method_not_allowed_fallback(no_method)
+        .layer(DefaultBodyLimit::max(body_bytes))
+        .with_state(runtime)
+}
+
+async fn no_endpoint() -> Problem {
+    Problem::not_found("there is no such endpoint")
+}
+
+async fn no_method() -> Problem {
+    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "the endpoint has no such method")
+}
+
+/// A body that was read whole, or the problem of one that is too large or broke off.
+pub(crate) fn body(
+    body: Result<axum::body::Bytes, axum::extract::rejection::BytesRejection>,
+) -> Result<axum::body::Bytes, Problem> {
+    body.map_err(|rejection| {
+        if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE {
+            Problem::new(
+                StatusCode::PAYLOAD_TOO_LARGE,
+                "body_too_large",
+                "the body is larger than limits.body allows; write large files in parts",
+            )
+        } else {
+            Problem::invalid(rejection.body_text())
+        }
+    })
+}
