@@ -28,7 +28,7 @@ impl Default for Limits {
             cpu_millis: 2000,
             pids: 512,
             tmp_bytes: 512 * 1024 * 1024,
-            open_files: 65_536,
+            open_files: 4096,
         }
     }
 }

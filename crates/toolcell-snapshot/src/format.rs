@@ -6,3 +6,6 @@ pub(crate) mod keys;
 pub(crate) mod manifest;
 pub(crate) mod pack;
 pub(crate) mod tree;
+
+#[cfg(test)]
+mod properties;

@@ -16,12 +16,15 @@ use std::collections::HashMap;
 use std::io::Write;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use toolcell_protocol::{SECRET_BYTES, Secret};
 
 /// Where the socket's directory is mounted.
 const SOCKET_MOUNT: &str = "/.toolcell/run";
 /// The variable that carries the secret; the guest erases it before anything else runs.
 const SECRET_VARIABLE: &str = "TOOLCELL_GUEST_SECRET";
+/// A guest that has not heard from its host for this long starts nothing new until it does.
+const FENCE_TTL: Duration = Duration::from_secs(15);
 const SECRET_FILE: &str = "secret";
 const SOCKET_DIR: &str = "socket";
 
@@ -79,6 +82,7 @@ impl DockerProvider {
         let mut command = vec!["--socket".to_owned(), format!("{SOCKET_MOUNT}/{}", crate::link::SOCKET_NAME)];
         command.extend(["--uid".to_owned(), spec.user.uid.to_string(), "--gid".to_owned(), spec.user.gid.to_string()]);
         command.extend(["--orphan-ttl-ms".to_owned(), self.orphan_ttl.as_millis().to_string()]);
+        command.extend(["--fence-ttl-ms".to_owned(), FENCE_TTL.as_millis().to_string()]);
         let secret_text = data_encoding::HEXLOWER.encode(secret.expose());
         ContainerCreateBody {
             image: Some(request.image.id.clone()),

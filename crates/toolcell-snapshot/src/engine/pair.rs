@@ -1,8 +1,8 @@
 //! The index of a workspace that has just been restored.
 
-use super::SnapshotEngine;
 use super::snapshot::{check_roots, scan};
-use crate::entry::WorkspaceSource;
+use super::{RACY_MILLIS, SnapshotEngine};
+use crate::entry::{TimeNs, WorkspaceSource};
 use crate::error::RestoreError;
 use crate::format::manifest::RootRecord;
 use crate::index::{IndexBody, IndexData, SlotIndex};
@@ -64,12 +64,18 @@ fn pair(data: &mut IndexData, scanned: &Scanned, roots: &[String]) {
     }
 }
 
+fn at_the_same_time(one: TimeNs, other: TimeNs) -> bool {
+    let millis = |time: TimeNs| i128::from(time.secs) * 1000 + i128::from(time.nanos / 1_000_000);
+    (millis(one) - millis(other)).unsigned_abs() <= u128::from(RACY_MILLIS)
+}
+
 fn take_over(data: &mut IndexData, known: u32, node: &ScanNode) {
     let Some(known) = data.nodes.get_mut(known as usize) else { return };
     let same = match (&known.body, &node.kind) {
         (IndexBody::Dir { .. }, ScanKind::Dir { .. }) | (IndexBody::Hardlink { .. }, ScanKind::File { .. }) => true,
         (IndexBody::File { size: known_size, .. }, ScanKind::File { size }) => {
-            known_size == size && known.mtime == node.stat.mtime
+            // A restored file has the time of its last change, unless that is just now: then a change since has it too.
+            known_size == size && known.mtime == node.stat.mtime && !at_the_same_time(known.mtime, node.stat.ctime)
         }
         (IndexBody::Symlink { target: known }, ScanKind::Symlink { target }) => known == target,
         (
@@ -82,5 +88,49 @@ fn take_over(data: &mut IndexData, known: u32, node: &ScanNode) {
         known.inode = node.stat.inode;
         known.device = node.stat.device;
         known.racy = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic, reason = "a failed unwrap is the test's failure")]
+    use super::*;
+    use crate::index::IndexNode;
+    use crate::scan::{NO_NODE, Stat};
+
+    #[test]
+    fn only_what_is_certainly_as_restored_is_taken_over() {
+        let time = |millis: i64| TimeNs { secs: millis / 1000, nanos: (millis % 1000) as u32 * 1_000_000 };
+        let restored_at = time(50_000);
+        let taken = |known_size: u64, known_mtime: TimeNs, mtime: TimeNs| {
+            let body = IndexBody::File { size: known_size, extents: Arc::new([]), lists: Vec::new() };
+            let zero = TimeNs::default();
+            let node = IndexNode {
+                parent: NO_NODE,
+                name: Box::default(),
+                mode: 0o644,
+                mtime: known_mtime,
+                ctime: zero,
+                inode: 0,
+                device: 0,
+                racy: true,
+                xattrs: Vec::new(),
+                body,
+            };
+            let mut data = IndexData { nodes: vec![node], ..IndexData::default() };
+            let stat = Stat { mode: 0o644, mtime, ctime: restored_at, inode: 7, device: 8, nlink: 1 };
+            let scanned =
+                ScanNode { parent: NO_NODE, root: 0, name: Box::default(), stat, kind: ScanKind::File { size: 3 } };
+            take_over(&mut data, 0, &scanned);
+            let Some(node) = data.node(0) else { panic!("it was there") };
+            !node.racy && node.ctime == restored_at && (node.inode, node.device) == (7, 8)
+        };
+        assert!(taken(3, time(10_000), time(10_000)));
+        assert!(!taken(4, time(10_000), time(10_000)), "another size");
+        assert!(!taken(3, time(10_000), time(10_001)), "another time");
+        // Changed in the moment of the restore: a change after it may have the same time.
+        for (apart, wanted) in [(-26, true), (-25, false), (0, false), (25, false), (26, true)] {
+            assert_eq!(taken(3, time(50_000 + apart), time(50_000 + apart)), wanted, "{apart} ms apart");
+        }
     }
 }

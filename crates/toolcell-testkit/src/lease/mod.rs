@@ -1,7 +1,11 @@
-//! The suite of execution guards, and a guard whose leases can be made to end.
+//! The suites of execution guards, and a guard in memory whose leases expire and can be cut off.
 
+mod expiring;
+mod fake;
 mod suite;
 
+pub use expiring::*;
+pub use fake::{FakeGuard, FakeLeaseStore};
 pub use suite::*;
 
 use async_trait::async_trait;
@@ -17,17 +21,40 @@ pub trait GuardHarness: Send + Sync {
     async fn guard(&self) -> Arc<dyn ExecutionGuard>;
 }
 
+/// A backend whose leases expire. They should do so within a second: the tests wait for it.
+#[async_trait]
+pub trait ExpiringGuardHarness: GuardHarness {
+    /// A guard of its own, and the only way from it to the backend.
+    async fn breakable(&self) -> (Arc<dyn ExecutionGuard>, Arc<dyn Link>);
+}
+
+/// The way from a guard to its backend.
+#[async_trait]
+pub trait Link: Send + Sync {
+    /// Nothing comes through any more, in either direction.
+    async fn cut(&self);
+    /// Everything does again.
+    async fn heal(&self);
+}
+
+#[async_trait]
+impl Link for FakeGuard {
+    async fn cut(&self) {
+        self.cut();
+    }
+
+    async fn heal(&self) {
+        self.heal();
+    }
+}
+
 /// No test of a suite takes longer, except one that hangs.
 const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Runs one test of the suite.
-pub fn run<F: Future<Output = ()>>(
-    harness: impl GuardHarness + 'static,
-    test: impl FnOnce(Arc<dyn GuardHarness>) -> F,
-) {
+pub fn run<H, F: Future<Output = ()>>(harness: H, test: impl FnOnce(Arc<H>) -> F) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    let harness = Arc::new(harness);
-    let ended = runtime.block_on(async { tokio::time::timeout(TEST_TIMEOUT, test(harness)).await });
+    let ended = runtime.block_on(async { tokio::time::timeout(TEST_TIMEOUT, test(Arc::new(harness))).await });
     ended.expect("the test hangs");
 }
 
@@ -67,8 +94,28 @@ macro_rules! guard_conformance {
         $(
             #[test]
             fn $test() {
-                $crate::lease::run($make, $crate::lease::$test);
+                $crate::lease::run($make, |harness| $crate::lease::$test(harness));
             }
         )*
+    };
+}
+
+/// Makes a module `$name` with one test for each behaviour that an [`ExecutionGuard`] must have besides, if its leases
+/// expire. `$make` is an expression for a fresh [`ExpiringGuardHarness`].
+#[macro_export]
+macro_rules! expiring_guard_conformance {
+    ($name:ident, $make:expr) => {
+        mod $name {
+            #[allow(unused_imports, reason = "whatever the expression needs")]
+            use super::*;
+            $crate::guard_conformance!(@tests $make;
+                a_lease_without_a_holder_expires,
+                a_cut_off_holder_is_told_before_anyone_else_gets_the_slot,
+                a_cut_off_holder_is_told_in_time,
+                a_short_interruption_is_survived,
+                a_stale_holder_leaves_the_new_one_alone,
+                an_unreachable_backend_gives_nothing,
+            );
+        }
     };
 }

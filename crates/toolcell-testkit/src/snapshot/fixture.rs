@@ -1,6 +1,6 @@
 //! Workspaces with everything in them.
 
-use super::walk::open_dir;
+use super::walk::{open_dir, open_parent};
 use rustix::fs::{
     AtFlags, CWD, FileType, Mode, OFlags, Timespec, Timestamps, XattrFlags, mkdirat, mknodat, openat, setxattr,
     symlinkat, utimensat,
@@ -28,6 +28,16 @@ pub fn many_files(root: &Path, count: usize, bytes: usize) {
         let dir = root.join(format!("dir-{:03}", at / 100));
         std::fs::create_dir_all(&dir).unwrap();
         std::fs::write(dir.join(format!("file-{at:05}")), noise(at as u64, bytes)).unwrap();
+    }
+}
+
+/// Gives every file beneath a directory the mtime of a minute before its own, so that no change counts as made now.
+pub fn backdate(root: &Path) {
+    for (path, facts) in super::describe(root).into_iter().filter(|(_, facts)| facts.kind == 'f') {
+        let (dir, name) = open_parent(root, &path).unwrap();
+        let time = Timespec { tv_sec: facts.mtime.secs - 60, tv_nsec: facts.mtime.nanos.into() };
+        let times = Timestamps { last_access: time, last_modification: time };
+        utimensat(&dir, name, &times, AtFlags::SYMLINK_NOFOLLOW).unwrap();
     }
 }
 

@@ -13,7 +13,7 @@ pub use clock::FixedClock;
 pub use dir_sink::DirSink;
 pub use dir_source::DirSource;
 pub use fault::{Fault, FaultStore, Operation};
-pub use fixture::{everything_tree, many_files, noise};
+pub use fixture::{backdate, everything_tree, many_files, noise};
 pub use head_suite::*;
 pub use store_suite::*;
 pub use walk::{Facts, describe};
