@@ -35,10 +35,16 @@ fn set_of(signals: &[libc::c_int]) -> libc::sigset_t {
 
 /// Puts every signal back to its default, whatever this process inherited or its runtime installed.
 pub(crate) fn reset_dispositions() {
+    // The kernel's own structure, which is nowhere longer than this: all zero means "default, nothing else".
+    let default = [0u64; 4];
+    const SET_BYTES: usize = 8;
     for signal in 1..=LAST_SIGNAL {
-        // SAFETY: the default disposition runs no code of ours. Signals that cannot be changed give an error that
-        // does not matter.
-        unsafe { libc::signal(signal, libc::SIG_DFL) };
+        // SAFETY: the kernel reads the structure, which lives until the call returns; the default disposition runs no
+        // code of ours. The raw call, because the C library keeps two signals to itself, and an engine may have left
+        // them ignored. Signals that cannot be changed give an error that does not matter.
+        unsafe {
+            libc::syscall(libc::SYS_rt_sigaction, signal, default.as_ptr(), std::ptr::null_mut::<u64>(), SET_BYTES)
+        };
     }
 }
 

@@ -189,14 +189,14 @@ pub(crate) struct Host {
 
 /// All that came of an operation.
 #[derive(Debug, Default)]
-pub(crate) struct Result1 {
+pub(crate) struct Collected {
     pub(crate) stdout: Vec<u8>,
     pub(crate) stderr: Vec<u8>,
     pub(crate) exit: Option<ExitReport>,
     pub(crate) error: Option<GuestError>,
 }
 
-impl Result1 {
+impl Collected {
     pub(crate) fn exit(&self) -> &ExitReport {
         self.exit.as_ref().unwrap_or_else(|| panic!("no exit: {:?}", self.error))
     }
@@ -263,6 +263,13 @@ impl Host {
         self.stream.write_all(&frame).unwrap();
     }
 
+    /// Says something to a guest that may have ended after its last message.
+    fn try_send(&mut self, message: &HostMessage) {
+        let mut frame = Vec::new();
+        encode_frame(message, &mut frame).unwrap();
+        let _ = self.stream.write_all(&frame);
+    }
+
     pub(crate) fn receive(&mut self) -> GuestMessage {
         self.try_receive().expect("a message within patience")
     }
@@ -288,8 +295,8 @@ impl Host {
     }
 
     /// Collects a call's output until it ends. Messages of other operations must not come.
-    pub(crate) fn collect(&mut self, op: Op) -> Result1 {
-        let mut result = Result1::default();
+    pub(crate) fn collect(&mut self, op: Op) -> Collected {
+        let mut result = Collected::default();
         loop {
             let message = self.receive();
             if self.add(&mut result, op, message) {
@@ -299,7 +306,7 @@ impl Host {
     }
 
     /// Adds a message to a result; true when it was the last.
-    pub(crate) fn add(&mut self, result: &mut Result1, op: Op, message: GuestMessage) -> bool {
+    pub(crate) fn add(&mut self, result: &mut Collected, op: Op, message: GuestMessage) -> bool {
         match message {
             GuestMessage::Output { op: of, stream, offset, data } if of == op => {
                 let kept = if stream == Stream::Stdout { &mut result.stdout } else { &mut result.stderr };
@@ -307,7 +314,7 @@ impl Host {
                 kept.extend_from_slice(&data);
                 let offset = kept.len() as u64;
                 if self.acknowledge {
-                    self.send(&HostMessage::OutputAck { op, stream, offset });
+                    self.try_send(&HostMessage::OutputAck { op, stream, offset });
                 }
                 false
             }
@@ -315,7 +322,7 @@ impl Host {
                 assert_eq!(exit.stdout_bytes, result.stdout.len() as u64);
                 assert_eq!(exit.stderr_bytes, result.stderr.len() as u64);
                 result.exit = Some(exit);
-                self.send(&HostMessage::Forget { op });
+                self.try_send(&HostMessage::Forget { op });
                 true
             }
             GuestMessage::Failed { op: of, error } if of == op => {
@@ -327,7 +334,7 @@ impl Host {
     }
 
     /// Runs a call to its end.
-    pub(crate) fn run(&mut self, spec: ExecSpec) -> Result1 {
+    pub(crate) fn run(&mut self, spec: ExecSpec) -> Collected {
         let op = self.exec(spec);
         self.collect(op)
     }
