@@ -1,7 +1,9 @@
 //! Conformance suites and strict fakes: one behaviour, one named test, every backend.
 //!
 //! **Owns** the suites, each behind the feature of its crate. **Never knows** anything that ships: only tests depend
-//! on it. A suite is a macro that makes one test per behaviour, named after the backend, such as
+//! on it. **Read first**: the `mod.rs` of a suite, then the suite.
+//!
+//! A suite is a macro that makes one test per behaviour, named after the backend, such as
 //! `local::tokens_strictly_increase`.
 #![allow(
     clippy::unwrap_used,
