@@ -34,7 +34,7 @@ impl OwnerId {
         Ok(Self(format!("{PREFIX}{}", data_encoding::HEXLOWER.encode(&bytes))))
     }
 
-    /// Accepts exactly what [`Self::generate`] makes, so that the name is safe as a file name.
+    /// Accepts exactly what opening a store makes, so that the name is safe as a file name.
     ///
     /// # Errors
     /// [`IdError::Malformed`].

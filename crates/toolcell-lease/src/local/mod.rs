@@ -2,7 +2,7 @@
 //!
 //! Every slot has a file `locks/<key>.lock` that its holder keeps locked with flock(2). That lock belongs to the open
 //! file, so it excludes other processes and other guards of this process alike, and it ends with its holder however
-//! that ends. The file's content is the newest token ([`record`]), on disk before `acquire` returns.
+//! that ends. The file's content is the newest token (`record.rs`), on disk before `acquire` returns.
 //!
 //! **Waiting.** Waiters of one guard stand in one line per slot, first come, first served; only the first of them
 //! tries for the file lock. Between processes there is no order: the file lock is tried again after 5 ms, rising to

@@ -3,7 +3,7 @@
 //! **Speed.** A tool call writes three times on its way. One connection writes, behind a mutex that is taken inline:
 //! a write is tens of microseconds, less than handing it to another thread and back. Write-ahead logging without an
 //! fsync per commit (`synchronous = NORMAL`) survives the death of the process; a thread of its own moves the log into
-//! the database ([`checkpoint`]), so that no caller pays for it. Reads have a second connection and see every commit.
+//! the database (`checkpoint.rs`), so that no caller pays for it. Reads have a second connection and see every commit.
 //!
 //! **Durability.** What must be on disk before it is acknowledged is committed the same way and then waits, on a
 //! blocking thread and without the writer's mutex, for an fsync of the log. The log is one file written in order, so

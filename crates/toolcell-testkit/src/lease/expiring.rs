@@ -1,7 +1,7 @@
 //! What a guard must do whose leases expire.
 
-use super::suite::{LONG, NO_FLOOR, past_expiry, some_key, take};
 use super::ExpiringGuardHarness;
+use super::suite::{LONG, NO_FLOOR, past_expiry, some_key, take};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};

@@ -68,6 +68,7 @@ macro_rules! guard_conformance {
             use super::*;
             $crate::guard_conformance!(@tests $make;
                 one_holder_at_a_time_under_contention,
+                one_holder_at_a_time_while_slots_are_retired,
                 tokens_strictly_increase_across_holders_and_restarts,
                 a_token_lies_above_the_floor,
                 a_used_up_floor_is_an_error_and_the_slot_stays_free,

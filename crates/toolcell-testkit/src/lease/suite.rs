@@ -40,22 +40,31 @@ async fn poll_once<F: Future>(future: &mut Pin<Box<F>>) -> Poll<F::Output> {
 
 /// Several guards, several tasks each: nobody meets anybody inside, and everybody gets there.
 pub async fn one_holder_at_a_time_under_contention(harness: Harness) {
+    contend(harness, 3, 3, false).await;
+}
+
+/// Nor does anybody slip in beside a slot that is forgotten and made again.
+pub async fn one_holder_at_a_time_while_slots_are_retired(harness: Harness) {
+    contend(harness, 12, 12, true).await;
+}
+
+async fn contend(harness: Harness, guards: u32, rounds: u32, retire: bool) {
     let key = some_key();
     let inside = Arc::new(AtomicBool::new(false));
     let visits = Arc::new(AtomicU32::new(0));
     let mut tasks = JoinSet::new();
-    for _ in 0..3 {
+    for _ in 0..guards {
         let guard = harness.guard().await;
         for _ in 0..3 {
             let (guard, key, inside, visits) = (guard.clone(), key.clone(), inside.clone(), visits.clone());
             tasks.spawn(async move {
-                for _ in 0..3 {
+                for _ in 0..rounds {
                     let lease = take(&*guard, &key).await;
                     assert!(!inside.swap(true, Ordering::SeqCst), "two holders at once");
                     tokio::task::yield_now().await;
                     assert!(inside.swap(false, Ordering::SeqCst));
                     visits.fetch_add(1, Ordering::SeqCst);
-                    lease.release().await.unwrap();
+                    if retire { lease.retire().await.unwrap() } else { lease.release().await.unwrap() }
                 }
             });
         }
@@ -63,7 +72,7 @@ pub async fn one_holder_at_a_time_under_contention(harness: Harness) {
     while let Some(task) = tasks.join_next().await {
         task.unwrap();
     }
-    assert_eq!(visits.load(Ordering::SeqCst), 27);
+    assert_eq!(visits.load(Ordering::SeqCst), guards * 3 * rounds);
 }
 
 /// Released or dropped, by one guard or another: the next token is higher, the next acquisition another.
