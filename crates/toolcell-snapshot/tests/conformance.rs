@@ -1,4 +1,11 @@
 //! Every store has every behaviour of the suite.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "a failed unwrap is the test's failure"
+)]
 
 use async_trait::async_trait;
 use std::sync::Arc;
