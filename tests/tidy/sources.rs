@@ -148,6 +148,13 @@ fn crates_with_hostile_input_deny_what_can_panic_on_it() {
 }
 
 #[test]
+fn unsafe_code_is_in_one_place() {
+    let mark = ["allow(", "unsafe_code"].concat();
+    let places: Vec<String> = tree::rust_files().into_iter().filter(|path| tree::read(path).contains(&mark)).collect();
+    assert_eq!(places, ["crates/toolcell-guest/src/sys/mod.rs"]);
+}
+
+#[test]
 fn lints_are_not_switched_off_without_a_reason() {
     // The compiler insists on reasons, but a whole crate must not opt out of what prints, ends or blocks.
     let shipped = tree::crates().into_iter().filter(|name| name != "toolcell-testkit" && name != "toolcell-cli");
