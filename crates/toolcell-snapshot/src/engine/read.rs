@@ -323,47 +323,56 @@ fn apply(plan: &mut Plan, read: FileRead, extents: Vec<Extent>) {
 struct Cutter {
     seed: u64,
     cut: bool,
+    /// Where the part of the buffer that is not cut yet belongs in the file.
     start: u64,
     buffer: Vec<u8>,
+    /// How much of the buffer is cut.
+    used: usize,
     done: Vec<Piece>,
     bytes: u64,
 }
 
 impl Cutter {
     fn new(seed: u64, cut: bool) -> Self {
-        Self { seed, cut, start: 0, buffer: Vec::new(), done: Vec::new(), bytes: 0 }
+        Self { seed, cut, start: 0, buffer: Vec::new(), used: 0, done: Vec::new(), bytes: 0 }
     }
 
     fn feed(&mut self, offset: u64, data: &[u8]) {
-        if self.buffer.is_empty() {
+        if self.used == self.buffer.len() {
+            self.buffer.clear();
+            self.used = 0;
             self.start = offset;
+        } else if self.used >= MAX_CHUNK {
+            self.buffer.drain(..self.used);
+            self.used = 0;
         }
         self.bytes = self.bytes.saturating_add(data.len() as u64);
         self.buffer.extend_from_slice(data);
-        while self.cut && self.buffer.len() >= MAX_CHUNK {
+        while self.cut && self.buffer.len() - self.used >= MAX_CHUNK {
             self.cut_one();
         }
     }
 
     /// A hole or the end follows.
     fn end_run(&mut self) {
-        while self.cut && !self.buffer.is_empty() {
+        while self.cut && self.used < self.buffer.len() {
             self.cut_one();
         }
-        if !self.buffer.is_empty() {
+        if self.used < self.buffer.len() {
             self.done.push((self.start, std::mem::take(&mut self.buffer)));
         }
     }
 
     fn cut_one(&mut self) {
+        let rest = self.buffer.get(self.used..).unwrap_or_default();
         let level = Normalization::Level1;
-        let cdc = FastCDC::with_level_and_seed(&self.buffer, MIN_CHUNK, AVG_CHUNK, MAX_CHUNK, level, self.seed);
-        let (_, end) = cdc.cut(0, self.buffer.len());
-        let rest = self.buffer.split_off(end.clamp(1, self.buffer.len()));
-        let chunk = std::mem::replace(&mut self.buffer, rest);
-        let len = chunk.len() as u64;
-        self.done.push((self.start, chunk));
-        self.start += len;
+        let cdc = FastCDC::with_level_and_seed(rest, MIN_CHUNK, AVG_CHUNK, MAX_CHUNK, level, self.seed);
+        let (_, end) = cdc.cut(0, rest.len());
+        let chunk = rest.get(..end.max(1)).unwrap_or(rest).to_vec();
+        self.used += chunk.len();
+        let start = self.start;
+        self.start += chunk.len() as u64;
+        self.done.push((start, chunk));
     }
 
     fn take(&mut self) -> Vec<Piece> {

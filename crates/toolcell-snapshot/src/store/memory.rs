@@ -31,24 +31,6 @@ impl MemoryStore {
         Self::default()
     }
 
-    /// Replaces an object's bytes, or removes it: what a broken disk does. Only for tests.
-    pub fn tamper(&self, name: &ObjectName, data: Option<Bytes>) {
-        let mut inner = self.lock();
-        match data {
-            Some(data) => inner.objects.insert(name.clone(), data),
-            None => inner.objects.remove(name),
-        };
-    }
-
-    /// Replaces a head's bytes, or removes it: what a lost or broken store does. Only for tests.
-    pub fn tamper_head(&self, slot: &ScopeKey, data: Option<Bytes>) {
-        let mut inner = self.lock();
-        match data {
-            Some(data) => inner.heads.insert(slot.clone(), data),
-            None => inner.heads.remove(slot),
-        };
-    }
-
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }

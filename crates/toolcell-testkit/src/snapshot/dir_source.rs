@@ -143,7 +143,9 @@ fn fetch(root: &std::path::Path, request: &FetchRequest) -> Result<Fetched, Errn
         FileType::RegularFile => {
             let size = before.st_size.unsigned_abs();
             let reader = std::fs::File::from(file.try_clone().map_err(|_| Errno::MFILE)?);
-            read_part(&reader, request, size, &mut fetched)?;
+            // Looking for holes is expensive where the kernel has to walk the page cache: not where there can be none.
+            let dense = before.st_blocks.unsigned_abs() * 512 >= size;
+            read_part(&reader, request, size, dense, &mut fetched)?;
         }
         _ => return Err(Errno::NOENT),
     }
@@ -161,17 +163,28 @@ fn fetch(root: &std::path::Path, request: &FetchRequest) -> Result<Fetched, Errn
 }
 
 /// Reads data at the offset up to the next hole, and says where data goes on.
-fn read_part(file: &std::fs::File, request: &FetchRequest, size: u64, fetched: &mut Fetched) -> Result<(), Errno> {
-    let next_data = |from: u64| match seek(file, SeekFrom::Data(from)) {
-        Err(Errno::NXIO) => Ok(size.max(from)),
-        found => found,
+fn read_part(
+    file: &std::fs::File,
+    request: &FetchRequest,
+    size: u64,
+    dense: bool,
+    fetched: &mut Fetched,
+) -> Result<(), Errno> {
+    let next_data = |from: u64| {
+        if dense {
+            return Ok(from);
+        }
+        match seek(file, SeekFrom::Data(from)) {
+            Err(Errno::NXIO) => Ok(size.max(from)),
+            found => found,
+        }
     };
     let start = next_data(request.offset)?;
     if start > request.offset || start >= size {
         fetched.next_offset = start;
         return Ok(());
     }
-    let hole = seek(file, SeekFrom::Hole(start))?;
+    let hole = if dense { size } else { seek(file, SeekFrom::Hole(start))? };
     let len = (hole - start).min(u64::from(request.max_len));
     let mut data = vec![0; usize::try_from(len).expect("bounded by max_len")];
     let mut got = 0;

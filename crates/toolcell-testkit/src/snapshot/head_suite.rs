@@ -301,7 +301,6 @@ pub async fn a_crash_before_the_head_leaves_only_garbage(harness: Harness) {
     let world = World::new(&harness).await;
     let (mut writer, mut index) = (world.stamp(1).await, SlotIndex::empty());
     world.save(&mut writer, &mut index).await.unwrap();
-    world.store.take_log();
     let mut steps = 0;
     loop {
         world.write("file", &format!("version {steps}"));
@@ -312,6 +311,11 @@ pub async fn a_crash_before_the_head_leaves_only_garbage(harness: Harness) {
         let result = world.save(&mut writer, &mut index).await;
         world.store.heal();
         if result.is_ok() {
+            // What the new head needs is written before it.
+            let log = world.store.take_log();
+            let writes: Vec<_> =
+                log.into_iter().filter(|op| matches!(op, Operation::Put | Operation::HeadCas)).collect();
+            assert_eq!(writes, [Operation::Put, Operation::Put, Operation::HeadCas]);
             break;
         }
         assert_eq!(world.engine.head(&world.slot).await.unwrap().unwrap(), before, "died at operation {steps}");
@@ -383,6 +387,19 @@ pub async fn damaged_objects_are_corrupt_by_name(harness: Harness) {
         replace(&world, &name, intact).await;
     }
     assert_eq!(world.text(snapshot).await, "first");
+
+    let head = world.store.head_get(&world.slot).await.unwrap().unwrap();
+    for damaged in [Bytes::new(), Bytes::from("nonsense"), head.data.slice(1..)] {
+        let version = world.store.head_get(&world.slot).await.unwrap().unwrap().version;
+        world.store.head_cas(&world.slot, Some(&version), damaged).await.unwrap();
+        let error = world.engine.head(&world.slot).await.unwrap_err();
+        assert_eq!((error.kind(), error.object()), (ErrorKind::Corrupt, &*format!("{}/head", world.slot)));
+        assert_eq!(
+            world.try_stamp(2, None).await.unwrap_err().kind(),
+            ErrorKind::Corrupt,
+            "nothing is written over it"
+        );
+    }
 }
 
 async fn replace(world: &World, name: &ObjectName, data: Bytes) {
