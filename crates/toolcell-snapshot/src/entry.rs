@@ -17,9 +17,9 @@ pub const MAX_TARGET_BYTES: usize = 4095;
 /// Most entries of one snapshot, over all roots. A scan or tree with more is refused.
 pub const MAX_ENTRIES: usize = 1_000_000;
 /// Most extended attributes of one entry; more is refused.
-pub const MAX_XATTRS: usize = 256;
+pub const MAX_XATTRS: usize = 10_000;
 /// Most bytes of names and values of one entry's extended attributes; more is refused.
-pub const MAX_XATTR_BYTES: usize = 64 * 1024;
+pub const MAX_XATTR_BYTES: usize = 192 * 1024;
 /// Most bytes of data in one [`RestoreItem`], and most that one [`FetchRequest`] asks for.
 pub const MAX_ITEM_BYTES: usize = 1024 * 1024;
 /// The mode bits that a snapshot keeps. Set-user-id and set-group-id are dropped: owners are not kept, so that a
@@ -103,7 +103,7 @@ pub struct Fetched {
     /// Where the next data starts: at least `offset + data.len()`, and what lies between is a hole. At the end, the
     /// size.
     pub next_offset: u64,
-    /// Nothing follows.
+    /// Nothing follows. A `next_offset` that lies before what was read then says that the file has become shorter.
     pub end: bool,
     /// Size, taken *after* the data was read, like the three fields below.
     pub size: u64,
@@ -133,7 +133,8 @@ pub trait WorkspaceSource: Send + Sync {
     /// Reads a part of a file, or a directory's attributes. Called concurrently.
     ///
     /// # Errors
-    /// [`SourceError::Vanished`] leaves the entry out of the snapshot, any other error fails it.
+    /// [`SourceError::Vanished`] leaves the entry out of the snapshot, any other error fails it. A file that has become
+    /// a directory, or the reverse, has vanished.
     async fn fetch(&self, request: FetchRequest) -> Result<Fetched, SourceError>;
 }
 

@@ -53,6 +53,15 @@ enum Content {
     Cut(Vec<Extent>),
 }
 
+impl Content {
+    fn is_empty(&self) -> bool {
+        match self {
+            Self::Whole(pieces) => pieces.is_empty(),
+            Self::Cut(extents) => extents.is_empty(),
+        }
+    }
+}
+
 struct FileRead {
     at: u32,
     seen: Seen,
@@ -187,6 +196,10 @@ impl<'a> Reader<'a> {
                     expected = seen;
                 }
                 Attempt::Done { mut seen, stable, end, xattrs, content } if stable || attempts >= MAX_ATTEMPTS => {
+                    if content.is_empty() && end > 0 && seen.inode != stat.inode {
+                        // Another inode without any data may be a directory that took the file's place.
+                        return Err(self.failed(root, path, SourceError::Vanished));
+                    }
                     let racy = !stable || self.is_racy(before.0, seen.ctime);
                     seen.size = end;
                     return Ok((FileRead { at, seen, xattrs, racy, unstable: !stable }, content));
@@ -261,7 +274,12 @@ impl<'a> Reader<'a> {
         if fetched.data.len() > max_len {
             return malformed("more data than was asked for");
         }
-        if offset.checked_add(len).is_none_or(|end| fetched.next_offset < end) || fetched.next_offset > MAX_FILE_BYTES {
+        let data_end = offset.saturating_add(len);
+        if fetched.end {
+            // Shorter than what was read: it shrank, and its size will say so.
+            fetched.next_offset = fetched.next_offset.max(data_end);
+        }
+        if fetched.next_offset < data_end || fetched.next_offset > MAX_FILE_BYTES {
             return malformed("a part that goes backwards");
         }
         if max_len > 0 && !fetched.end && fetched.next_offset == offset {

@@ -95,7 +95,7 @@ async fn answers_that_cannot_be_are_refused() {
     type Answer = fn(&FetchRequest) -> Fetched;
     let lies: [(&str, Answer); 9] = [
         ("more than was asked for", |r| honest(r, &vec![1; r.max_len as usize + 1])),
-        ("backwards", |r| Fetched { next_offset: 0, ..honest(r, b"text") }),
+        ("backwards", |r| Fetched { next_offset: 0, end: false, ..honest(r, b"text") }),
         ("nowhere", |r| Fetched { data: vec![], next_offset: r.offset, end: false, ..honest(r, b"") }),
         ("past every file", |r| Fetched { next_offset: u64::MAX, ..honest(r, b"text") }),
         ("an impossible time", |r| Fetched { mtime: TimeNs { secs: 0, nanos: u32::MAX }, ..honest(r, b"text") }),
@@ -112,6 +112,39 @@ async fn answers_that_cannot_be_are_refused() {
         assert_eq!(error.kind(), ErrorKind::Malformed, "{why}: {error:?}");
         assert!(error.to_string().contains("/workspace/f"), "{error}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_shrinks_between_two_parts_is_read_again() {
+    let mut slot = Slot::new().await;
+    let content = vec![7; 3 << 20];
+    let mut parts = 0;
+    let source = Script::new(
+        file_of(3 << 20),
+        on_file(move |r| {
+            parts += 1;
+            if parts == 2 {
+                return Fetched { next_offset: 0, ..honest(r, b"") };
+            }
+            let start = usize::try_from(r.offset).unwrap();
+            let end = content.len().min(start + r.max_len as usize);
+            let next_offset = end as u64;
+            let all = honest(r, &content);
+            Fetched { data: content[start..end].to_vec(), next_offset, end: end == content.len(), ..all }
+        }),
+    );
+    let receipt = slot.try_save(&source).await.unwrap();
+    assert_eq!((receipt.files_unstable, receipt.bytes), (0, 3 << 20));
+    let restored = slot.restore(receipt.snapshot.unwrap()).await;
+    assert!(std::fs::read(restored.path().join("f")).unwrap() == vec![7; 3 << 20]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_directory_in_a_files_place_is_not_saved_as_a_file() {
+    let mut slot = Slot::new().await;
+    let directory = |r: &FetchRequest| Fetched { next_offset: 4096, size: 4096, inode: 99, ..honest(r, b"") };
+    let receipt = slot.try_save(&Script::new(file_of(4), on_file(directory))).await.unwrap();
+    assert_eq!(receipt.files, 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]

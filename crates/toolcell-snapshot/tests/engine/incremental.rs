@@ -35,16 +35,16 @@ async fn one_changed_file_of_two_thousand() {
 async fn a_changed_page_and_an_insertion_in_a_large_file() {
     let mut slot = Slot::new().await;
     let path = slot.path().join("large");
-    let mut content = noise(9, 40 << 20);
+    let mut content = noise(9, 24 << 20);
     std::fs::write(&path, &content).unwrap();
     let first = slot.save().await;
-    assert!(first.new_bytes > 40 << 20);
+    assert!(first.new_bytes > 24 << 20);
     let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
-    file.write_all_at(&noise(10, 4096), 20 << 20).unwrap();
+    file.write_all_at(&noise(10, 4096), 12 << 20).unwrap();
     let page = slot.save().await;
     assert!(page.new_bytes < 8 << 20, "a page: {}", page.new_bytes);
     content.splice(1_000_000..1_000_000, noise(11, 333));
-    content[(20 << 20) + 333..(20 << 20) + 333 + 4096].copy_from_slice(&noise(10, 4096));
+    content[(12 << 20) + 333..(12 << 20) + 333 + 4096].copy_from_slice(&noise(10, 4096));
     std::fs::write(&path, &content).unwrap();
     let inserted = slot.save().await;
     assert!(inserted.new_bytes < 10 << 20, "an insertion: {}", inserted.new_bytes);

@@ -80,7 +80,7 @@ fn apply(root: &Path, change: &Change) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 10, ..ProptestConfig::default() })]
 
     #[test]
     fn every_snapshot_is_the_workspace_as_it_was(changes in prop::collection::vec(change(), 1..30)) {
