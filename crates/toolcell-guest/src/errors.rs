@@ -23,7 +23,7 @@ pub(crate) fn code_of(errno: Errno) -> ErrorCode {
         Errno::LOOP => ErrorCode::TooManyLinks,
         Errno::NXIO | Errno::NODEV => ErrorCode::NotRegular,
         Errno::INVAL => ErrorCode::Invalid,
-        Errno::AGAIN => ErrorCode::TooManyProcesses,
+        Errno::AGAIN | Errno::MFILE | Errno::NFILE => ErrorCode::TooManyProcesses,
         _ => ErrorCode::Io,
     }
 }

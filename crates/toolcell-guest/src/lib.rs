@@ -23,6 +23,7 @@ mod clock;
 mod engine;
 mod errors;
 mod files;
+mod frames;
 mod harden;
 mod keeper;
 mod log;
@@ -86,6 +87,7 @@ fn start() -> Result<(), StartError> {
     let args = Args::parse(std::env::args_os().skip(1))?;
     let secret = secret.and_then(|text| args::secret(&text)).map(Secret::from_bytes).ok_or(StartError::Secret)?;
     harden::harden()?;
+    sys::process::keep_memory_small();
     let shell = shell::find().map(str::to_owned);
     Engine::new(args, secret, shell)?.run()?;
     Ok(())

@@ -4,9 +4,10 @@ use crate::clock::boot_us;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
+use serde::Serialize;
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use toolcell_protocol::{FrameError, GuestMessage, encode_frame};
+use toolcell_protocol::{FrameError, encode_frame};
 
 /// Bytes of frames that may wait; beyond it a worker waits until the host has read.
 const MOST_WAITING_BYTES: usize = 2 * 1024 * 1024;
@@ -102,7 +103,7 @@ impl Outbox {
     }
 
     /// Queues a message; waits while too much is queued.
-    pub(crate) fn send(&self, generation: Generation, message: &GuestMessage) -> Result<(), Gone> {
+    pub(crate) fn send(&self, generation: Generation, message: &impl Serialize) -> Result<(), Gone> {
         let frame = encode(message);
         let mut state = self.state();
         while state.bytes >= MOST_WAITING_BYTES && state.generation == generation && state.lost_at_us.is_none() {
@@ -112,7 +113,7 @@ impl Outbox {
     }
 
     /// Queues an operation's last message; never waits.
-    pub(crate) fn finish(&self, generation: Generation, message: &GuestMessage) -> Result<(), Gone> {
+    pub(crate) fn finish(&self, generation: Generation, message: &impl Serialize) -> Result<(), Gone> {
         let frame = encode(message);
         self.push(self.state(), generation, frame)
     }
@@ -131,11 +132,11 @@ impl Outbox {
         Ok(())
     }
 
-    /// Moves waiting frames to `out` until that holds `enough` bytes.
+    /// Moves waiting frames to the end of `out`: all, or as many as have `enough` bytes together.
     pub(crate) fn drain_into(&self, out: &mut Vec<u8>, enough: usize) {
         let mut state = self.state();
         let before = state.bytes;
-        while out.len() < enough {
+        while before.saturating_sub(state.bytes) < enough {
             let Some(frame) = state.frames.pop_front() else { break };
             state.bytes = state.bytes.saturating_sub(frame.len());
             out.extend_from_slice(&frame);
@@ -149,7 +150,7 @@ impl Outbox {
 }
 
 /// One frame. A message that does not fit would be a bug of a worker, whose bounds are below a frame's.
-fn encode(message: &GuestMessage) -> Vec<u8> {
+fn encode(message: &impl Serialize) -> Vec<u8> {
     let mut frame = Vec::new();
     match encode_frame(message, &mut frame) {
         Ok(()) | Err(FrameError::Unsendable { .. } | FrameError::TooLong { .. } | FrameError::Malformed { .. }) => {
@@ -161,7 +162,7 @@ fn encode(message: &GuestMessage) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use toolcell_protocol::Bytes;
+    use toolcell_protocol::{Bytes, GuestMessage};
 
     fn data(bytes: usize) -> GuestMessage {
         GuestMessage::Data { op: 1, data: Bytes::from(vec![0; bytes]) }

@@ -3,9 +3,10 @@
 use super::input::Input;
 use super::keepers::KeeperId;
 use super::output::Output;
+use crate::frames::OutputFrame;
 use crate::keeper::job::{Cause, Done};
 use toolcell_protocol::message::Op;
-use toolcell_protocol::{ExitReport, GuestError, GuestMessage, LiveCall, Stream};
+use toolcell_protocol::{ExitReport, FrameError, GuestError, GuestMessage, LiveCall, Stream, encode_frame};
 
 /// After the main process has ended: how long its output must be quiet before what it left behind is ended.
 const QUIET_US: u64 = 75_000;
@@ -47,6 +48,8 @@ pub(crate) struct Call {
     /// When the host is answered without the keeper.
     pub(crate) give_up_at: u64,
     linger: Option<Linger>,
+    /// What the keeper knew when the main process had ended.
+    main_done: Option<Done>,
     stop: Option<Cause>,
     done: Option<Done>,
     outcome: Option<Outcome>,
@@ -67,6 +70,7 @@ impl Call {
             oom_kills_before: 0,
             give_up_at,
             linger: None,
+            main_done: None,
             stop: None,
             done: None,
             outcome: None,
@@ -108,7 +112,8 @@ impl Call {
     }
 
     /// The main process has ended and others live on.
-    pub(crate) fn main_ended(&mut self, now: u64) {
+    pub(crate) fn main_ended(&mut self, now: u64, so_far: Done) {
+        self.main_done = Some(so_far);
         self.linger = Some(Linger { since: now, last_output: now });
     }
 
@@ -149,10 +154,12 @@ impl Call {
         self.done = Some(done);
     }
 
-    /// The tree does not end in time: answer with what there is. No exit code and no signal, because nobody knows.
+    /// The tree does not end in time: answer with what there is. If the main process has not ended either, there is
+    /// no exit code and no signal, because nobody knows.
     pub(crate) fn give_up(&mut self, left_behind: u32) {
         let cause = self.stop.or(Some(Cause::TimedOut));
-        self.tree_ended(Done { cause, left_behind, ..Done::default() });
+        let so_far = self.main_done.take().unwrap_or_else(|| Done { cause, ..Done::default() });
+        self.tree_ended(Done { left_behind, ..so_far });
     }
 
     /// It cannot be answered properly.
@@ -212,24 +219,28 @@ impl Call {
         self.attached = false;
     }
 
-    /// The next thing to tell the host, at most `most` bytes of data.
-    pub(crate) fn next_message(&mut self, most: usize) -> Option<GuestMessage> {
+    /// Appends the next thing to tell the host, at most `most` bytes of data. False when there is none.
+    pub(crate) fn encode_next(&mut self, most: usize, out: &mut Vec<u8>) -> Result<bool, FrameError> {
         if !self.attached || self.outcome_sent {
-            return None;
+            return Ok(false);
         }
+        let op = self.op;
         for stream in [Stream::Stdout, Stream::Stderr] {
             if let Some((offset, data)) = self.stream(stream).next(most) {
-                return Some(GuestMessage::Output { op: self.op, stream, offset, data: data.into() });
+                encode_frame(&OutputFrame { op, stream, offset, data }, out)?;
+                return Ok(true);
             }
         }
         if !self.stdout.is_complete() || !self.stderr.is_complete() {
-            return None;
+            return Ok(false);
         }
-        let message = match self.outcome.as_ref()? {
-            Outcome::Exit(exit) => GuestMessage::Exited { op: self.op, exit: exit.clone() },
-            Outcome::Failed(error) => GuestMessage::Failed { op: self.op, error: error.clone() },
+        let message = match &self.outcome {
+            None => return Ok(false),
+            Some(Outcome::Exit(exit)) => GuestMessage::Exited { op, exit: exit.clone() },
+            Some(Outcome::Failed(error)) => GuestMessage::Failed { op, error: error.clone() },
         };
         self.outcome_sent = true;
-        Some(message)
+        encode_frame(&message, out)?;
+        Ok(true)
     }
 }

@@ -6,7 +6,7 @@ use super::keepers::{HandError, Keeper, KeeperId};
 use super::output::{Output, Read};
 use super::{Engine, NUMBER_END, Source};
 use crate::clock::now_us;
-use crate::errors::{failure, reason};
+use crate::errors::{code_of, failure, reason};
 use crate::keeper::descendants;
 use crate::keeper::job::{Cause, FromKeeper, ToKeeper};
 use crate::sys::process;
@@ -55,7 +55,7 @@ impl Engine {
         self.make_room()?;
         let pipes = self
             .pipes(&spec.stdin)
-            .map_err(|errno| failure(ErrorCode::Io, format!("make pipes for the tool: {}", reason(errno))))?;
+            .map_err(|errno| failure(code_of(errno), format!("make pipes for the tool: {}", reason(errno))))?;
         let give_up_at = now_us().saturating_add(spec.timeout_ms.saturating_mul(1000)).saturating_add(GIVE_UP_US);
         let limit = spec.max_output_bytes;
         let job = ToKeeper::Run { spec, shell: self.shell.clone() };
@@ -125,7 +125,7 @@ impl Engine {
             let Some(keeper) = self.keepers.take_idle() else {
                 self.add_keeper().map_err(|errno| match errno {
                     Errno::AGAIN => failure(ErrorCode::TooManyProcesses, "the container is at its limit of processes"),
-                    errno => failure(ErrorCode::Io, format!("make a process: {}", reason(errno))),
+                    errno => failure(code_of(errno), format!("make a process: {}", reason(errno))),
                 })?;
                 continue;
             };
@@ -175,18 +175,20 @@ impl Engine {
                 continue;
             };
             match message {
-                FromKeeper::MainEnded => call.main_ended(now_us()),
+                FromKeeper::MainEnded(so_far) => call.main_ended(now_us(), so_far),
                 FromKeeper::Failed(error) => {
                     call.keeper = None;
                     call.fail(error);
                     self.keepers.free(id);
                     self.dirty = true;
+                    return;
                 }
                 FromKeeper::Done(done) => {
                     call.keeper = None;
                     call.tree_ended(done);
                     self.keepers.free(id);
                     self.drain(op);
+                    return;
                 }
             }
         }
@@ -364,9 +366,13 @@ impl Engine {
     /// The host has output up to a place; tools that waited for that go on.
     pub(super) fn acknowledge(&mut self, op: Op, stream: Stream, offset: u64) {
         let Some(call) = self.calls.get_mut(&op) else { return };
-        if call.stream(stream).acknowledge(offset) == 0 {
-            return;
+        if call.stream(stream).acknowledge(offset) > 0 {
+            self.resume_output();
         }
+    }
+
+    /// There is room again for output that waits in pipes.
+    fn resume_output(&mut self) {
         let waiting: Vec<(Op, Stream)> = self
             .calls
             .values_mut()
@@ -398,6 +404,7 @@ impl Engine {
     pub(super) fn forget(&mut self, op: Op) {
         if self.calls.get(&op).is_some_and(Call::has_ended) {
             self.calls.remove(&op);
+            self.resume_output();
         }
     }
 

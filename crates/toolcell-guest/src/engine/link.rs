@@ -129,6 +129,11 @@ impl Link {
         Ok(State::Greeting { socket, decoder: FrameDecoder::new(), hello, until: now_us().saturating_add(GREETING_US) })
     }
 
+    /// The connection is gone: closes, and dials again soon if it had worked before.
+    pub(crate) fn lose(&mut self) {
+        self.close(if self.is_up() { FIRST_PAUSE_US } else { LONGEST_PAUSE_US });
+    }
+
     /// Closes; the next attempt after `pause`.
     pub(crate) fn close(&mut self, pause: u64) {
         self.state = State::Away { dial_at: now_us().saturating_add(pause), pause: FIRST_PAUSE_US };
@@ -214,14 +219,21 @@ impl Link {
             if rest.is_empty() {
                 self.out.clear();
                 self.out_at = 0;
-                if self.out.capacity() > ENOUGH_OUT_BYTES {
-                    self.out.shrink_to(64 * 1024);
+                if self.out.capacity() > ENOUGH_OUT_BYTES.saturating_mul(2) {
+                    self.out.shrink_to(ENOUGH_OUT_BYTES);
                 }
                 return true;
             }
             let Some(socket) = self.socket() else { return true };
             match send(socket, rest, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
-                Ok(sent) => self.out_at = self.out_at.saturating_add(sent),
+                Ok(sent) => {
+                    self.out_at = self.out_at.saturating_add(sent);
+                    // A socket that is never quite empty must not make the buffer grow.
+                    if self.out_at > ENOUGH_OUT_BYTES {
+                        self.out.drain(..self.out_at.min(self.out.len()));
+                        self.out_at = 0;
+                    }
+                }
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return true,
                 Err(_) => return false,

@@ -241,7 +241,7 @@ impl Engine {
         if self.strays_since.is_some() {
             at = at.min(now_us().saturating_add(20_000));
         }
-        if !self.link.is_up() {
+        if !self.link.is_up() && self.stopping.is_none() {
             let left = self.orphan_ttl_us.saturating_sub(self.outbox.away_us());
             at = at.min(now_us().saturating_add(left).saturating_add(1000));
         }
@@ -300,7 +300,7 @@ impl Engine {
                 call.detach();
             }
         }
-        self.link.close(0);
+        self.link.lose();
     }
 
     fn obey(&mut self, message: HostMessage) {
@@ -364,7 +364,8 @@ impl Engine {
         loop {
             if self.link.is_up() {
                 self.encode_calls();
-                self.outbox.drain_into(self.link.out(), ENOUGH_OUT_BYTES);
+                let room = ENOUGH_OUT_BYTES.saturating_sub(self.link.waiting());
+                self.outbox.drain_into(self.link.out(), room);
             }
             let before = self.link.waiting();
             if !self.link.flush() {
@@ -379,21 +380,16 @@ impl Engine {
 
     /// Encodes output and ends of calls, in turn, until enough waits for the socket.
     fn encode_calls(&mut self) {
-        while self.dirty && self.link.waiting() < ENOUGH_OUT_BYTES {
+        while self.dirty {
             self.dirty = false;
             for call in self.calls.values_mut() {
                 if self.link.waiting() >= ENOUGH_OUT_BYTES {
                     self.dirty = true;
-                    break;
+                    return;
                 }
-                while let Some(message) = call.next_message(CHUNK_BYTES) {
-                    let more = matches!(message, GuestMessage::Output { .. });
-                    // An output frame is far below the bound, and a report is small.
-                    let _ = encode_frame(&message, self.link.out());
-                    if self.link.waiting() >= ENOUGH_OUT_BYTES {
-                        self.dirty |= more;
-                        break;
-                    }
+                match call.encode_next(CHUNK_BYTES, self.link.out()) {
+                    Ok(more) => self.dirty |= more,
+                    Err(error) => self.log.say(&error.to_string()),
                 }
             }
         }

@@ -5,6 +5,10 @@ use rustix::io::Errno;
 use std::collections::VecDeque;
 use toolcell_protocol::limits::OUTPUT_WINDOW_BYTES;
 
+/// What a pipe holds as it is made, and what it is enlarged to when a tool has filled it once.
+const PIPE_BYTES: usize = 64 * 1024;
+const WIDE_PIPE_BYTES: usize = 256 * 1024;
+
 /// A stream.
 #[derive(Debug)]
 pub(crate) struct Output {
@@ -19,6 +23,8 @@ pub(crate) struct Output {
     sent: u64,
     limit: u64,
     limited: bool,
+    /// The pipe was made larger.
+    wide: bool,
 }
 
 /// What reading came to.
@@ -38,7 +44,7 @@ impl Output {
     /// A stream that may carry `limit` bytes.
     pub(crate) fn new(pipe: OwnedFd, limit: u64) -> Self {
         let buffer = VecDeque::new();
-        Self { pipe: Some(pipe), watched: false, buffer, base: 0, sent: 0, limit, limited: false }
+        Self { pipe: Some(pipe), watched: false, buffer, base: 0, sent: 0, limit, limited: false, wide: false }
     }
 
     /// Bytes of the stream so far.
@@ -75,6 +81,11 @@ impl Output {
         match rustix::io::read(pipe, space) {
             Ok(0) => Read::End,
             Ok(read) => {
+                if read >= PIPE_BYTES && !self.wide {
+                    self.wide = true;
+                    // Fewer turns for a tool that writes much. A refusal costs only that.
+                    let _ = rustix::pipe::fcntl_setpipe_size(pipe, WIDE_PIPE_BYTES);
+                }
                 self.take(scratch.get(..read).unwrap_or_default());
                 Read::Some
             }
@@ -93,7 +104,7 @@ impl Output {
     }
 
     /// Up to `most` bytes that this connection has not seen, with their place; they count as sent.
-    pub(crate) fn next(&mut self, most: usize) -> Option<(u64, Vec<u8>)> {
+    pub(crate) fn next(&mut self, most: usize) -> Option<(u64, &[u8])> {
         let skip = usize::try_from(self.sent.saturating_sub(self.base)).ok()?;
         let (front, back) = self.buffer.as_slices();
         let part = match front.get(skip..) {
@@ -106,7 +117,7 @@ impl Output {
         }
         let offset = self.sent;
         self.sent = self.sent.saturating_add(u64::try_from(part.len()).ok()?);
-        Some((offset, part.to_vec()))
+        Some((offset, part))
     }
 
     /// The host has everything below `offset`. Returns how many bytes were dropped.
@@ -155,18 +166,18 @@ mod tests {
     fn acknowledged_bytes_are_gone_and_the_rest_comes_again() {
         let mut output = stream(100);
         output.take(b"0123456789");
-        assert_eq!(output.next(4), Some((0, b"0123".to_vec())));
+        assert_eq!(output.next(4), Some((0, &b"0123"[..])));
         assert_eq!(output.acknowledge(2), 2);
         output.rewind(0);
-        assert_eq!(output.next(3), Some((2, b"234".to_vec())));
-        assert_eq!(output.next(100), Some((5, b"56789".to_vec())));
+        assert_eq!(output.next(3), Some((2, &b"234"[..])));
+        assert_eq!(output.next(100), Some((5, &b"56789"[..])));
         assert_eq!(output.next(100), None);
         output.rewind(7);
-        assert_eq!(output.next(100), Some((7, b"789".to_vec())));
+        assert_eq!(output.next(100), Some((7, &b"789"[..])));
         assert_eq!(output.acknowledge(u64::MAX), 8);
         output.rewind(u64::MAX);
         output.take(b"ab");
-        assert_eq!(output.next(100), Some((10, b"ab".to_vec())));
+        assert_eq!(output.next(100), Some((10, &b"ab"[..])));
     }
 
     #[test]
@@ -174,6 +185,6 @@ mod tests {
         let mut output = stream(100);
         output.take(b"0123456789");
         output.acknowledge(5);
-        assert_eq!(output.next(100), Some((5, b"56789".to_vec())));
+        assert_eq!(output.next(100), Some((5, &b"56789"[..])));
     }
 }

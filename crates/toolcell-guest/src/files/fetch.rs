@@ -16,6 +16,8 @@ use toolcell_protocol::{Bytes, ErrorCode, FetchedPart, GuestError, GuestMessage,
 const MOST_XATTR_BYTES: usize = 192 * 1024;
 /// The kernel's limits for the list of names and for one value.
 const XATTR_LIST_BYTES: usize = 64 * 1024;
+/// Enough for the names that most files have: none.
+const FEW_XATTR_BYTES: usize = 256;
 
 /// Answers a `Fetch`. A directory has no data; its attributes can be had.
 pub(crate) fn answer(
@@ -114,8 +116,13 @@ fn read_part(file: &OwnedFd, stat: &Stat, offset: u64, most: usize) -> Result<(V
 
 /// The `user.*` attributes, in the order of their names.
 fn read_xattrs(file: &OwnedFd) -> Result<Vec<(Bytes, Bytes)>, Errno> {
-    let mut list = vec![0u8; XATTR_LIST_BYTES];
-    let read = match flistxattr(file, list.as_mut_slice()) {
+    let mut list = vec![0u8; FEW_XATTR_BYTES];
+    let mut read = flistxattr(file, list.as_mut_slice());
+    if read == Err(Errno::RANGE) {
+        list = vec![0u8; XATTR_LIST_BYTES];
+        read = flistxattr(file, list.as_mut_slice());
+    }
+    let read = match read {
         Ok(read) => read,
         Err(Errno::OPNOTSUPP) => return Ok(Vec::new()),
         Err(errno) => return Err(errno),

@@ -20,6 +20,7 @@ mod write;
 use crate::errors::failure;
 use crate::outbox::{Generation, Gone, Outbox};
 use identity::Identity;
+use serde::Serialize;
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use toolcell_protocol::message::Op;
@@ -68,7 +69,7 @@ impl Answers<'_> {
     }
 
     /// One of several messages; waits while the host is slow.
-    pub(crate) fn send(&self, message: &GuestMessage) -> Result<(), Gone> {
+    pub(crate) fn send(&self, message: &impl Serialize) -> Result<(), Gone> {
         self.outbox.send(self.generation, message)
     }
 

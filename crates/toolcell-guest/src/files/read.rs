@@ -3,6 +3,7 @@
 use super::paths::{mode_bits, open_target, reopen};
 use super::{Answers, Stop};
 use crate::errors::{Shown, failure, io_failure};
+use crate::frames::DataFrame;
 use rustix::fd::OwnedFd;
 use rustix::fs::{FileType, OFlags, Stat, fstat};
 use rustix::io::{Errno, pread, retry_on_intr};
@@ -46,8 +47,7 @@ impl Sender<'_> {
         let most = usize::try_from(self.left).unwrap_or(usize::MAX);
         let part = bytes.get(..most).unwrap_or(bytes);
         if !part.is_empty() {
-            let data = part.to_vec().into();
-            self.answers.send(&GuestMessage::Data { op: self.answers.op(), data })?;
+            self.answers.send(&DataFrame { op: self.answers.op(), data: part })?;
             self.left = self.left.saturating_sub(u64::try_from(part.len()).unwrap_or(u64::MAX));
         }
         self.truncated |= part.len() < bytes.len();

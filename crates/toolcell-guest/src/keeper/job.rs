@@ -35,8 +35,8 @@ pub(crate) enum ToKeeper {
 pub(crate) enum FromKeeper {
     /// The program could not be started. The keeper is free again.
     Failed(GuestError),
-    /// The main process has ended and others of its tree still live.
-    MainEnded,
+    /// The main process has ended and others of its tree still live. What is known so far.
+    MainEnded(Done),
     /// The tree is gone. The keeper is free again.
     Done(Done),
 }

@@ -199,7 +199,7 @@ impl Tree {
             }
             if self.main_ended && self.phase == Phase::Running {
                 self.phase = Phase::Lingering;
-                channel.send(&FromKeeper::MainEnded);
+                channel.send(&FromKeeper::MainEnded(self.done.clone()));
             }
             let wake_at = self.advance(now_us());
             let timeout = wake_at.map(|at| at.saturating_sub(now_us()));

@@ -204,6 +204,32 @@ fn ten_megabytes_reach_a_slow_host_complete_in_bounded_memory() {
 }
 
 #[test]
+fn a_long_stream_passes_in_bounded_memory() {
+    let Some((guest, mut host)) = start() else { return };
+    let bytes: u64 = 60_000_000;
+    let mut spec = argv(&["head", "-c", &bytes.to_string(), "/dev/zero"]);
+    spec.max_output_bytes = u64::MAX;
+    let op = host.exec(spec);
+    let mut got: u64 = 0;
+    loop {
+        match host.receive() {
+            GuestMessage::Output { offset, data, .. } => {
+                assert_eq!(offset, got);
+                got += data.len() as u64;
+                host.send(&HostMessage::OutputAck { op, stream: Stream::Stdout, offset: got });
+            }
+            GuestMessage::Exited { .. } => break,
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(got, bytes);
+    let status = std::fs::read_to_string(format!("/proc/{}/status", guest.pid())).unwrap();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    let peak: u64 = peak.trim().trim_end_matches(" kB").parse().unwrap();
+    assert!(peak < 24_000, "{peak} kB");
+}
+
+#[test]
 fn the_output_cap_is_exact_for_each_stream() {
     let Some((_guest, mut host)) = start() else { return };
     for (redirect, stream) in [("", Stream::Stdout), (">&2", Stream::Stderr)] {

@@ -185,6 +185,9 @@ fn what_is_scanned_and_fetched_comes_back_exactly() {
     run_as_tool(&work, RICH);
     let xattr = |path: &Path| rustix_set_xattr(path, "user.color", b"bl\0ue");
     xattr(&work.join("random"));
+    for number in 0..20 {
+        rustix_set_xattr(&work.join("a/b/two"), &format!("user.number-{number:020}"), b"many");
+    }
     xattr(&work.join("closed"));
     let before = picture(&work);
     let items = items_of(&mut host, &work);
@@ -264,6 +267,31 @@ fn scans_are_ordered_repeatable_and_fast() {
     // Two roots are numbered in their order.
     let two = scan(&mut host, &[&work.join("d001"), &work.join("d002")]).unwrap();
     assert_eq!(two.iter().filter(|entry| entry.root == 1).count(), 101);
+}
+
+#[test]
+fn many_fetches_at_once_are_all_answered() {
+    let Some((guest, mut host)) = start() else { return };
+    let work = guest.work();
+    let files = 3000usize;
+    for number in 0..files {
+        std::fs::write(work.join(format!("f{number}")), vec![1; 4096]).unwrap();
+    }
+    let (mut sent, mut answered) = (0, 0);
+    while answered < files {
+        while sent < files && sent - answered < 500 {
+            let op = host.op();
+            let path = bytes(format!("f{sent}"));
+            let root = path_bytes(&work);
+            host.send(&HostMessage::Fetch { op, root, path, offset: 0, max_len: 1 << 20, want_xattrs: true });
+            sent += 1;
+        }
+        match host.receive() {
+            GuestMessage::Fetched { part, .. } => assert_eq!((part.data.len(), part.end), (4096, true)),
+            other => panic!("{other:?}"),
+        }
+        answered += 1;
+    }
 }
 
 #[test]

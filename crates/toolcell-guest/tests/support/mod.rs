@@ -143,7 +143,12 @@ impl Drop for Guest {
         if let Some(child) = &mut self.child {
             // The namespaces end with their first process, which `--kill-child` takes along.
             let _ = child.kill();
-            let _ = child.wait();
+            let status = child.wait();
+            if std::thread::panicking() {
+                let mut text = String::new();
+                let _ = child.stderr.take().map(|mut stderr| stderr.read_to_string(&mut text));
+                eprintln!("the guest ended with {status:?} and said: {text}");
+            }
         }
     }
 }
