@@ -17,7 +17,15 @@ use cli::{Cli, Command};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(usage) => {
+            // Standard output for help, standard error for mistakes; where neither can be written, nobody reads it.
+            let _ = usage.print();
+            // Not clap's own 2: a command that `run` has run may exit with that.
+            return if usage.use_stderr() { ExitCode::from(failure::EXIT_FAILED) } else { ExitCode::SUCCESS };
+        }
+    };
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
