@@ -21,6 +21,8 @@ use toolcell_state::{CallRecord, NewBatch, NewCall, Recorded, StateError, canoni
 pub(crate) const MAX_OPEN_BATCHES: usize = 4096;
 /// How often a call that another request started is looked at while waiting for it.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// How often a result that could not be recorded is tried again.
+const RECORD_AGAIN: Duration = Duration::from_secs(1);
 
 /// A request's calls.
 #[derive(Debug)]
@@ -283,7 +285,7 @@ impl Inner {
     }
 
     /// Records where a call rests, and keeps the copy in step.
-    async fn rest(&self, record: &mut CallRecord, rest: Rest) {
+    async fn rest(self: &Arc<Self>, record: &mut CallRecord, rest: Rest) {
         let recorded = self.record(&record.call_ref, &rest).await;
         lock(&self.running).remove(&record.call_ref);
         match recorded {
@@ -292,8 +294,32 @@ impl Inner {
             Ok(false) => self.reread(record).await,
             Err(error) => {
                 tracing::error!(call = record.call_ref.as_str(), %error, "a result could not be recorded");
-                // What happened is told to whoever waits; after a restart the call is reported as interrupted.
+                // Told to whoever waits, and recorded as soon as that is possible. Where this process ends before,
+                // the call is reported as interrupted.
+                let (inner, call) = (Arc::clone(self), record.call_ref.clone());
+                self.tasks.spawn({
+                    let rest = rest.clone();
+                    async move { inner.record_later(&call, &rest).await }
+                });
                 apply(record, rest);
+            }
+        }
+    }
+
+    /// Tries again until the store takes it or the runtime stops: a full disk, say, does not stay full.
+    async fn record_later(&self, call: &CallRef, rest: &Rest) {
+        loop {
+            tokio::select! {
+                () = tokio::time::sleep(RECORD_AGAIN) => {}
+                () = self.stopping.cancelled() => {}
+            }
+            match self.record(call, rest).await {
+                Ok(_) => return tracing::info!(call = call.as_str(), "its result is recorded now"),
+                Err(error) if self.stopping.is_cancelled() => {
+                    tracing::error!(call = call.as_str(), %error, "its result is lost");
+                    return;
+                }
+                Err(_) => {}
             }
         }
     }

@@ -58,7 +58,7 @@ pub(crate) enum Prepared {
 }
 
 /// Where a call rests.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) enum Rest {
     Ended(Box<FinishedCall>),
     Asking(Decision),
