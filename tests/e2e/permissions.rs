@@ -1,0 +1,227 @@
+//! What an agent may do: nothing runs that was not allowed, and what is asked holds nothing.
+
+use crate::support::{Cell, code, expect_state, stdout};
+use serde_json::{Value, json};
+
+const AGENTS: &str = r#"
+[agents.plain]
+
+[agents.ruled.permissions]
+mode = "bypass"
+allow = ["read_file"]
+ask = ["list_files"]
+deny = [{ rule = "write_file", message = "Write with a command instead." }]
+
+[agents.alone.permissions]
+mode = "dont_ask"
+allow = ["read_file"]
+
+[agents.explorer.permissions]
+mode = "explore"
+
+[agents.editor.permissions]
+mode = "accept_edits"
+allow = ["execute"]
+
+[agents.free.permissions]
+mode = "bypass"
+
+[agents.reader.permissions]
+read_only = "all"
+
+[agents.narrow]
+tools = ["read_file"]
+[agents.narrow.permissions]
+mode = "bypass"
+"#;
+
+fn of(agent: &str) -> Value {
+    json!({ "agent": agent, "user": "alice" })
+}
+
+fn execute(command: &str) -> Value {
+    json!({ "command": command })
+}
+
+fn write(path: &str) -> Value {
+    json!({ "path": path, "content": "content" })
+}
+
+/// The decision of a result, after a look at what every decision has.
+#[track_caller]
+fn stage(result: &Value, behavior: &str) -> String {
+    let decision = &result["decision"];
+    assert_eq!(decision["behavior"], behavior, "{result:#}");
+    assert!(!decision["message"].as_str().unwrap().is_empty(), "{result:#}");
+    decision["stage"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn by_default_everything_is_asked_and_nothing_is_held_meanwhile() {
+    let Some(mut cell) = Cell::start(AGENTS) else { return };
+    for (tool, input) in [
+        ("execute", execute("touch ran")),
+        ("write_file", write("ran")),
+        ("read_file", json!({ "path": "ran" })),
+        ("list_files", json!({ "path": "." })),
+    ] {
+        let result = cell.call_in(&of("plain"), tool, &input);
+        expect_state(&result, "asking");
+        assert_eq!(stage(&result, "ask"), "default");
+        assert!(result.get("output").is_none() && result.get("slot").is_none(), "{result:#}");
+    }
+    assert_eq!(cell.containers(), Vec::<String>::new());
+    // A pending question is not an answer, and outlives the server.
+    cell.stop();
+    cell.serve();
+    let asking = cell.get("/v1/calls?state=asking").json();
+    assert_eq!(asking["items"].as_array().unwrap().len(), 4, "{asking:#}");
+    cell.finish();
+}
+
+#[test]
+fn rules_decide_by_the_tools_name_and_deny_outranks_all() {
+    let Some(cell) = Cell::start(AGENTS) else { return };
+    let denied = cell.call_in(&of("ruled"), "write_file", &write("x"));
+    expect_state(&denied, "denied");
+    assert_eq!(stage(&denied, "deny"), "deny_rule");
+    assert_eq!(denied["error"], json!({ "code": "denied", "message": "Write with a command instead." }));
+    assert_eq!(denied["decision"]["rule"]["rule"], "write_file", "{denied:#}");
+    let asked = cell.call_in(&of("ruled"), "list_files", &json!({ "path": "." }));
+    expect_state(&asked, "asking");
+    assert_eq!(stage(&asked, "ask"), "ask_rule");
+    assert_eq!(cell.containers(), Vec::<String>::new());
+    let allowed = cell.call_in(&of("ruled"), "read_file", &json!({ "path": "missing" }));
+    assert_eq!((code(&allowed), stage(&allowed, "allow").as_str()), ("not_found", "allow_rule"));
+    cell.finish();
+}
+
+#[test]
+fn where_nobody_can_be_asked_it_is_denied() {
+    let Some(cell) = Cell::start(AGENTS) else { return };
+    let calls = json!([{ "tool": "execute", "input": execute("true") }, { "tool": "write_file", "input": write("x") }]);
+    let batch = cell.submit(&of("alone"), &calls).json();
+    assert_eq!(batch["all_denied"], true, "{batch:#}");
+    for result in batch["results"].as_array().unwrap() {
+        expect_state(result, "denied");
+        assert_eq!(stage(result, "deny"), "default");
+        assert_eq!(result["decision"]["demoted"], true);
+    }
+    let mixed =
+        json!([{ "tool": "execute", "input": execute("true") }, { "tool": "read_file", "input": { "path": "x" } }]);
+    assert_eq!(cell.submit(&of("alone"), &mixed).json()["all_denied"], false);
+    cell.finish();
+}
+
+#[test]
+fn exploring_reads_and_changes_nothing() {
+    let Some(cell) = Cell::start(AGENTS) else { return };
+    let read = cell.call_in(&of("explorer"), "read_file", &json!({ "path": "/home/agent/.bash_logout" }));
+    assert_eq!(stage(&read, "allow"), "read_only");
+    let listed = cell.call_in(&of("explorer"), "list_files", &json!({ "path": "." }));
+    expect_state(&listed, "succeeded");
+    for (tool, input) in [("write_file", write("x")), ("execute", execute("true"))] {
+        let denied = cell.call_in(&of("explorer"), tool, &input);
+        expect_state(&denied, "denied");
+        assert_eq!(stage(&denied, "deny"), "explore");
+    }
+    cell.finish();
+}
+
+#[test]
+fn read_only_tools_are_allowed_where_the_configuration_says_so() {
+    let Some(cell) = Cell::start(AGENTS) else { return };
+    let listed = cell.call_in(&of("reader"), "list_files", &json!({ "path": "." }));
+    expect_state(&listed, "succeeded");
+    assert_eq!(stage(&listed, "allow"), "read_only");
+    expect_state(&cell.call_in(&of("reader"), "write_file", &write("x")), "asking");
+    cell.finish();
+}
+
+#[test]
+fn edits_are_accepted_in_the_working_directory_and_not_through_a_link_out_of_it() {
+    let Some(cell) = Cell::start(AGENTS) else { return };
+    let inside = cell.call_in(&of("editor"), "write_file", &write("/workspace/a/b"));
+    expect_state(&inside, "succeeded");
+    assert_eq!(stage(&inside, "allow"), "accept_edits");
+    let outside = cell.call_in(&of("editor"), "write_file", &write("/home/agent/x"));
+    expect_state(&outside, "asking");
+    assert_eq!(stage(&outside, "ask"), "default");
+
+    let links = "ln -s /home/agent out; ln -s /home/agent/target file; ln -s a in";
+    stdout(&cell.call_in(&of("editor"), "execute", &execute(links)));
+    for path in ["/workspace/out/x", "out/x", "/workspace/file", "a/../out/x"] {
+        let through = cell.call_in(&of("editor"), "write_file", &write(path));
+        expect_state(&through, "asking");
+        assert_eq!(stage(&through, "ask"), "default", "{path}");
+    }
+    let within = cell.call_in(&of("editor"), "write_file", &write("in/c"));
+    expect_state(&within, "succeeded");
+    assert_eq!(stdout(&cell.call_in(&of("editor"), "execute", &execute("ls /home/agent; cat a/c"))), "content");
+    cell.finish();
+}
+
+#[test]
+fn dangerous_paths_are_asked_about_in_every_mode() {
+    let Some(cell) = Cell::start(AGENTS) else { return };
+    for (agent, tool, path) in [
+        ("free", "write_file", "/workspace/.env"),
+        ("free", "write_file", ".git/hooks/pre-commit"),
+        ("free", "read_file", "/home/agent/.ssh/id_ed25519"),
+        ("editor", "write_file", "/workspace/.git/config"),
+        ("explorer", "read_file", "/home/agent/.netrc"),
+        ("reader", "read_file", ".env"),
+    ] {
+        let input = if tool == "write_file" { write(path) } else { json!({ "path": path }) };
+        let asked = cell.call_in(&of(agent), tool, &input);
+        expect_state(&asked, "asking");
+        assert_eq!(stage(&asked, "ask"), "tool_check", "{agent} {path}");
+    }
+    assert_eq!(cell.containers(), Vec::<String>::new());
+    // Where a path leads is known only in the workspace.
+    stdout(&cell.call_in(&of("free"), "execute", &execute("mkdir .git && ln -s .git/config innocent")));
+    let through = cell.call_in(&of("free"), "write_file", &write("innocent"));
+    expect_state(&through, "asking");
+    assert_eq!(stage(&through, "ask"), "tool_check");
+    assert_eq!(stdout(&cell.call_in(&of("free"), "execute", &execute("ls -A .git"))), "");
+    let free = cell.call_in(&of("free"), "write_file", &write("ordinary"));
+    assert_eq!(stage(&free, "allow"), "bypass");
+    cell.finish();
+}
+
+#[test]
+fn an_agent_has_the_tools_that_it_was_given() {
+    let Some(cell) = Cell::start(AGENTS) else { return };
+    let result = cell.call_in(&of("narrow"), "execute", &execute("true"));
+    expect_state(&result, "invalid");
+    assert_eq!(code(&result), "unknown_tool");
+    cell.finish();
+}
+
+#[test]
+fn a_persons_own_command_is_answered_by_typing_it_and_a_deny_still_denies() {
+    let config = "[agents.coder.permissions]\nmode = \"default\"\n\
+                  [agents.denied.permissions]\ndeny = [{ rule = \"execute\", message = \"No commands here.\" }]\n";
+    let Some(mut cell) = Cell::new(config) else { return };
+    for with_server in [false, true] {
+        if with_server {
+            cell.serve();
+        }
+        let run = |agent: &str, command: &str| {
+            cell.toolcell(&["run", "--agent", agent, "--user", "alice", "--", "sh", "-c", command])
+        };
+        let ran = run("coder", "echo ran");
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "ran\n"), "{ran:?}");
+        let denied = run("denied", "echo ran");
+        let (what, why, _) = denied.failure(126);
+        assert_eq!((what.as_str(), why.as_str(), denied.stdout.as_str()), ("denied", "No commands here.", ""));
+        // An agent's call of the same tool is asked about.
+        let input = r#"{"command":"echo ran"}"#;
+        let asked = cell.toolcell(&["call", "execute", "--agent", "coder", "--user", "alice", "--input", input]);
+        assert_eq!(asked.code, Some(75), "{asked:?}");
+        assert_eq!(serde_json::from_str::<Value>(&asked.stdout).unwrap()["state"], "asking");
+        let denied = cell.toolcell(&["call", "execute", "--agent", "denied", "--user", "alice", "--input", input]);
+        assert_eq!(denied.code, Some(126), "{denied:?}");
+    }
+    cell.finish();
+}

@@ -1,0 +1,15 @@
+//! What the tests stand on.
+
+mod cell;
+mod client;
+mod docker;
+mod http;
+mod leftovers;
+mod program;
+mod server;
+mod wait;
+
+pub(crate) use cell::Cell;
+pub(crate) use client::{code, expect_state, stdout};
+pub(crate) use program::{Ended, command, program};
+pub(crate) use wait::{skip_or_fail, wait_for};
