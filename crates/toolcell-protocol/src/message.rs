@@ -418,9 +418,9 @@ pub struct TimeNs {
 /// Where a path leads.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Resolution {
-    /// To this real path; the last component may not exist yet.
+    /// To this real path; what does not exist yet keeps its name.
     Real(Bytes),
-    /// It cannot be resolved (a loop, a missing or forbidden parent).
+    /// It cannot be resolved (a loop, a forbidden parent, `..` behind something that does not exist).
     Unresolvable {
         /// In words.
         reason: String,

@@ -54,6 +54,8 @@ pub(crate) struct Call {
     done: Option<Done>,
     outcome: Option<Outcome>,
     outcome_sent: bool,
+    /// The host wants to hear nothing more of it.
+    forgotten: bool,
 }
 
 impl Call {
@@ -75,6 +77,7 @@ impl Call {
             done: None,
             outcome: None,
             outcome_sent: false,
+            forgotten: false,
         }
     }
 
@@ -94,11 +97,6 @@ impl Call {
     /// For the host.
     pub(crate) fn live(&self) -> LiveCall {
         LiveCall { op: self.op, call: self.reference.clone(), ended: self.outcome.is_some() }
-    }
-
-    /// It has an outcome.
-    pub(crate) fn has_ended(&self) -> bool {
-        self.outcome.is_some()
     }
 
     /// A failure that a host was told of: kept only as long as there is room.
@@ -212,6 +210,24 @@ impl Call {
         self.outcome_sent = false;
         self.stdout.rewind(stdout);
         self.stderr.rewind(stderr);
+    }
+
+    /// The host wants to hear nothing more. The tool goes on; its output is thrown away.
+    pub(crate) fn forget(&mut self) {
+        self.forgotten = true;
+        self.attached = false;
+        self.stdout.discard();
+        self.stderr.discard();
+    }
+
+    /// The host wants to hear nothing more.
+    pub(crate) fn is_forgotten(&self) -> bool {
+        self.forgotten
+    }
+
+    /// It has ended, and nobody wants to know how.
+    pub(crate) fn is_over(&self) -> bool {
+        self.forgotten && self.outcome.is_some()
     }
 
     /// The host is gone.

@@ -181,6 +181,7 @@ impl Engine {
                     call.fail(error);
                     self.keepers.free(id);
                     self.dirty = true;
+                    self.tidy(op);
                     return;
                 }
                 FromKeeper::Done(done) => {
@@ -203,6 +204,7 @@ impl Engine {
             call.keeper = None;
             call.fail(failure(ErrorCode::Io, "the process that kept this call died; how the tool ended is not known"));
             self.dirty = true;
+            self.tidy(op);
         }
         self.end_strays(now_us());
     }
@@ -310,6 +312,7 @@ impl Engine {
             call.settle(kills);
             self.dirty = true;
         }
+        self.tidy(op);
     }
 
     /// Input for a tool.
@@ -324,6 +327,7 @@ impl Engine {
                 self.keepers.tell(keeper, &ToKeeper::Stop(Cause::Cancelled));
             }
             self.dirty = true;
+            self.tidy(op);
             return;
         }
         self.watch_input(op);
@@ -388,7 +392,7 @@ impl Engine {
 
     /// A host wants a call's output and end.
     pub(super) fn attach(&mut self, op: Op, stdout: u64, stderr: u64) {
-        match self.calls.get_mut(&op) {
+        match self.calls.get_mut(&op).filter(|call| !call.is_forgotten()) {
             Some(call) => {
                 call.attach(stdout, stderr);
                 self.dirty = true;
@@ -400,11 +404,18 @@ impl Engine {
         }
     }
 
-    /// The host has recorded how a call ended. One that still runs is kept.
+    /// The host has recorded how a call ended, or does not care. One that still runs is forgotten when it ends.
     pub(super) fn forget(&mut self, op: Op) {
-        if self.calls.get(&op).is_some_and(Call::has_ended) {
+        let Some(call) = self.calls.get_mut(&op) else { return };
+        call.forget();
+        self.tidy(op);
+        self.resume_output();
+    }
+
+    /// Drops a call that has ended and that nobody wants to know of.
+    fn tidy(&mut self, op: Op) {
+        if self.calls.get(&op).is_some_and(Call::is_over) {
             self.calls.remove(&op);
-            self.resume_output();
         }
     }
 

@@ -288,7 +288,7 @@ impl Engine {
 
     fn greet_host(&mut self) {
         self.generation = self.outbox.connected();
-        let calls = self.calls.values().map(Call::live).collect();
+        let calls = self.calls.values().filter(|call| !call.is_forgotten()).map(Call::live).collect();
         self.say(&GuestMessage::Ready { calls, next_op: self.next_op, shell: self.shell.clone() });
     }
 

@@ -23,6 +23,8 @@ pub(crate) struct Output {
     sent: u64,
     limit: u64,
     limited: bool,
+    /// Nobody wants it any more: it is read, so that the tool does not wait, and thrown away.
+    unwanted: bool,
     /// The pipe was made larger.
     wide: bool,
 }
@@ -44,7 +46,17 @@ impl Output {
     /// A stream that may carry `limit` bytes.
     pub(crate) fn new(pipe: OwnedFd, limit: u64) -> Self {
         let buffer = VecDeque::new();
-        Self { pipe: Some(pipe), watched: false, buffer, base: 0, sent: 0, limit, limited: false, wide: false }
+        Self {
+            pipe: Some(pipe),
+            watched: false,
+            buffer,
+            base: 0,
+            sent: 0,
+            limit,
+            limited: false,
+            unwanted: false,
+            wide: false,
+        }
     }
 
     /// Bytes of the stream so far.
@@ -71,8 +83,9 @@ impl Output {
     pub(crate) fn read(&mut self, scratch: &mut [u8], room: u64) -> Read {
         let Some(pipe) = &self.pipe else { return Read::End };
         let window = OUTPUT_WINDOW_BYTES.saturating_sub(self.held()).min(room);
-        // Once the limit is passed everything is thrown away, which needs no window.
-        let most = if self.limited { scratch.len() } else { usize::try_from(window).unwrap_or(usize::MAX) };
+        // What is thrown away needs no window.
+        let most =
+            if self.limited || self.unwanted { scratch.len() } else { usize::try_from(window).unwrap_or(usize::MAX) };
         let most = most.min(scratch.len());
         if most == 0 {
             return Read::Full;
@@ -94,7 +107,16 @@ impl Output {
         }
     }
 
+    /// Throws away what is there and what will come.
+    pub(crate) fn discard(&mut self) {
+        self.unwanted = true;
+        self.buffer = VecDeque::new();
+    }
+
     fn take(&mut self, bytes: &[u8]) {
+        if self.unwanted {
+            return;
+        }
         let room = usize::try_from(self.limit.saturating_sub(self.end())).unwrap_or(usize::MAX);
         let kept = bytes.get(..room).unwrap_or(bytes);
         if kept.len() < bytes.len() {

@@ -11,7 +11,7 @@ use std::mem::MaybeUninit;
 /// A directory deeper than this is moved up to the root before it is emptied, so that no path gets long.
 const MOST_DEPTH: usize = 64;
 /// Directories that are remembered of one directory before they are emptied and it is read again.
-const MOST_AT_ONCE: usize = 1024;
+const MOST_AT_ONCE: usize = 128;
 
 /// Why a root could not be emptied, and where.
 #[derive(Debug)]

@@ -52,7 +52,12 @@ pub(crate) fn open_without_links(path: &[u8], flags: OFlags) -> Result<OwnedFd, 
 /// A persisted root, opened for looking only.
 pub(crate) fn open_root(root: &[u8]) -> Result<OwnedFd, GuestError> {
     check(root)?;
-    open_without_links(root, OFlags::PATH | OFlags::DIRECTORY).map_err(|errno| io_failure(errno, "open", root))
+    look_at_root(root).map_err(|errno| io_failure(errno, "open", root))
+}
+
+/// The same for a path that was checked.
+pub(crate) fn look_at_root(root: &[u8]) -> Result<OwnedFd, Errno> {
+    open_without_links(root, OFlags::PATH | OFlags::DIRECTORY)
 }
 
 /// Where an open file is now, as the kernel says.

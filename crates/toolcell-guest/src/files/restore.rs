@@ -7,7 +7,7 @@ use super::Answers;
 use super::beneath::{Place, is_proper, open_beneath};
 use super::clear::clear;
 use super::identity::Identity;
-use super::paths::{mode_bits, open_root, reopen};
+use super::paths::{check, look_at_root, mode_bits, reopen};
 use crate::errors::{Shown, failure, io_failure};
 use crate::outbox::Generation;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 use toolcell_protocol::message::Op;
 use toolcell_protocol::{Bytes, EntryMeta, ErrorCode, GuestError, GuestMessage, RestoreItem, TimeNs};
 
-/// Restores that may go on at the same time.
+/// Restores that may go on at the same time; one more drops the oldest.
 const MOST_RESTORES: usize = 4;
 /// Roots of one restore.
 const MOST_ROOTS: usize = 64;
@@ -77,8 +77,12 @@ impl Restorer {
     /// Opens the roots, gives them to the tool user, and empties them if that is wanted.
     pub(crate) fn begin(&mut self, answers: Answers<'_>, roots: &[Bytes], empty: bool) -> Result<(), GuestError> {
         let key = (answers.generation, answers.op);
-        if self.active.len() >= MOST_RESTORES || self.active.contains_key(&key) || roots.len() > MOST_ROOTS {
-            return Err(failure(ErrorCode::Invalid, "this restore cannot begin now"));
+        if self.active.contains_key(&key) || roots.len() > MOST_ROOTS {
+            return Err(failure(ErrorCode::Invalid, "the operation has begun already, or has too many roots"));
+        }
+        if self.active.len() >= MOST_RESTORES {
+            // The oldest: its host must have given it up without a word.
+            self.active.pop_first();
         }
         let opened: Result<Vec<Root>, GuestError> = roots.iter().map(|root| open(root, self.identity, empty)).collect();
         self.active.insert(
@@ -118,8 +122,10 @@ impl Restorer {
 
 fn open(path: &[u8], identity: Identity, empty: bool) -> Result<Root, GuestError> {
     let failed = |errno| io_failure(errno, "prepare", path);
-    let found = open_root(path)?;
-    let directory = identity.as_root(|| reopen(&found, OFlags::RDONLY | OFlags::DIRECTORY)).map_err(failed)?;
+    check(path)?;
+    let directory = identity
+        .as_root(|| look_at_root(path).and_then(|found| reopen(&found, OFlags::RDONLY | OFlags::DIRECTORY)))
+        .map_err(failed)?;
     let mode = mode_bits(&fstat(&directory).map_err(failed)?);
     take_over(&directory, identity).map_err(failed)?;
     if empty {

@@ -13,6 +13,8 @@ use toolcell_protocol::{Bytes, EntryKind, ErrorCode, GuestError, GuestMessage, S
 
 /// Bytes of names that one directory may have, so that no directory fills the memory; beyond it the operation fails.
 const MOST_NAME_BYTES: usize = 32 * 1024 * 1024;
+/// Bytes of the paths of directories that are still to be walked; beyond it the scan fails.
+const MOST_AHEAD_BYTES: usize = 64 * 1024 * 1024;
 /// Bytes of paths in one message.
 const MESSAGE_BYTES: usize = 256 * 1024;
 
@@ -111,7 +113,9 @@ fn scan_root(batch: &mut Batch<'_>, number: u16, root: &[u8]) -> Result<(), Stop
     let mount = Place::from_statx(&found).mount;
     batch.add(entry(number, Vec::new(), EntryKind::Dir, &found))?;
     let mut ahead: Vec<Vec<u8>> = vec![Vec::new()];
+    let mut ahead_bytes = 0usize;
     while let Some(path) = ahead.pop() {
+        ahead_bytes = ahead_bytes.saturating_sub(path.len());
         let directory = match open_beneath(top.as_fd(), &path, OFlags::RDONLY | OFlags::DIRECTORY) {
             Ok(directory) => directory,
             // It was removed or replaced since it was seen; the next scan sees what is there then.
@@ -130,6 +134,11 @@ fn scan_root(batch: &mut Batch<'_>, number: u16, root: &[u8]) -> Result<(), Stop
                 return Err(too_deep(&whole).into());
             }
             if kind == EntryKind::Dir {
+                ahead_bytes = ahead_bytes.saturating_add(whole.len());
+                if ahead_bytes > MOST_AHEAD_BYTES {
+                    let message = format!("too many directories to walk at {}", Shown(&whole));
+                    return Err(failure(ErrorCode::TooLarge, message).into());
+                }
                 below.push(whole.clone());
             }
             batch.add(entry(number, whole, kind, &found))?;

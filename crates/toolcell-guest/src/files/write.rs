@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 use toolcell_protocol::message::Op;
 use toolcell_protocol::{ErrorCode, FileTarget, GuestError, GuestMessage};
 
-/// Files that may be half written at the same time.
+/// Files that may be half written at the same time; one more drops the oldest.
 const MOST_WRITES: usize = 64;
 /// Mode of a new file if none is wanted, and of new directories.
 const NEW_FILE_MODE: u32 = 0o644;
@@ -96,8 +96,12 @@ impl Writer {
     }
 
     fn begin(&mut self, key: (Generation, Op), target: FileTarget, wish: Wish) -> Result<(), GuestError> {
-        if self.writes.len() >= MOST_WRITES || self.writes.contains_key(&key) {
-            return Err(failure(ErrorCode::Invalid, "this write cannot begin now"));
+        if self.writes.contains_key(&key) {
+            return Err(failure(ErrorCode::Invalid, "this operation has begun already"));
+        }
+        if self.writes.len() >= MOST_WRITES {
+            // The oldest: its host must have given it up without a word.
+            self.writes.pop_first();
         }
         self.writes.insert(key, prepare(target, wish)?);
         Ok(())

@@ -37,6 +37,17 @@ fn exit_codes_and_signals_come_from_the_kernel() {
 }
 
 #[test]
+fn a_timeout_beyond_all_measure_is_none_and_no_time_is_too_little() {
+    let Some((_guest, mut host)) = start() else { return };
+    let mut spec = argv(&["echo", "in time"]);
+    spec.timeout_ms = u64::MAX;
+    assert_eq!(host.run(spec).text(), "in time\n");
+    let mut spec = argv(&["sleep", "1000"]);
+    spec.timeout_ms = 0;
+    assert!(host.run(spec).exit().timed_out);
+}
+
+#[test]
 fn environment_and_directory_are_exactly_the_given_ones() {
     let Some((guest, mut host)) = start() else { return };
     let mut spec = argv(&["/usr/bin/env"]);

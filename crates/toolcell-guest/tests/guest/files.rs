@@ -354,6 +354,27 @@ fn a_write_that_is_not_completed_leaves_nothing() {
 }
 
 #[test]
+fn writes_that_nobody_completes_do_not_block_others() {
+    let Some((guest, mut host)) = start() else { return };
+    let work = guest.work();
+    for number in 0..70 {
+        let op = host.op();
+        let wanted = target(&guest, &work.join(format!("never-{number}")));
+        host.send(&HostMessage::WriteFile {
+            op,
+            target: wanted,
+            mode: None,
+            overwrite: true,
+            create_dirs: false,
+            size: 10,
+        });
+    }
+    write(&mut host, target(&guest, &work.join("real")), PLAIN, b"x").unwrap();
+    let (entries, _) = list(&mut host, target(&guest, &work), 1, true, 100);
+    assert_eq!(names(&entries), ["real"]);
+}
+
+#[test]
 fn a_full_disk_is_no_space_and_leaves_nothing() {
     let setup = "mkdir work/small && mount -t tmpfs -o size=1m,mode=777 none work/small".to_owned();
     let Some((guest, mut host)) = start_with(&Options { setup, ..Options::default() }) else { return };

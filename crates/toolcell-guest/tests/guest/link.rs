@@ -139,6 +139,37 @@ fn a_call_that_ended_meanwhile_is_kept_until_it_is_forgotten() {
 }
 
 #[test]
+fn a_call_that_is_forgotten_while_it_runs_goes_on_unheard_and_leaves_no_trace() {
+    let Some((guest, mut host)) = start() else { return };
+    let done = guest.work().join("done");
+    let text = format!("head -c 20000000 /dev/zero; touch {}", done.display());
+    let loud = host.exec(shell(&text));
+    let stopped = host.exec(shell("sleep 1000"));
+    host.send(&HostMessage::Forget { op: loud });
+    host.send(&HostMessage::Cancel { op: stopped });
+    host.send(&HostMessage::Forget { op: stopped });
+    wait_for("the tool's last step", || done.exists().then_some(()));
+    drop(host);
+    let mut host = guest.host();
+    assert!(host.calls.is_empty());
+    // They do not count any more either.
+    for _ in 0..300 {
+        let op = host.exec(argv(&["true"]));
+        host.send(&HostMessage::Cancel { op });
+        host.send(&HostMessage::Forget { op });
+    }
+    let ping = host.op();
+    host.send(&HostMessage::Ping { op: ping });
+    loop {
+        match host.receive() {
+            GuestMessage::Pong { .. } => break,
+            GuestMessage::Failed { error, .. } => panic!("{error}"),
+            _ => {}
+        }
+    }
+}
+
+#[test]
 fn a_failure_that_no_host_heard_is_kept_too() {
     let Some((guest, mut host)) = start() else { return };
     let op = host.exec(argv(&["no-such-program"]));
