@@ -2,7 +2,7 @@
 
 use crate::agent;
 use crate::batch::{Batch, BatchRequest};
-use crate::config::{Config, IdSecret, LeaseUrl, SnapshotStoreKind, StateUrl};
+use crate::config::{Config, Durability, IdSecret, LeaseUrl, SnapshotStoreKind, StateUrl};
 use crate::error::{StartError, SubmitError};
 use crate::inner::{Inner, lock};
 use crate::output::{OutputPage, OutputStore};
@@ -49,7 +49,11 @@ impl Runtime {
     ///
     /// # Errors
     /// [`StartError`]. That no engine answers is not one: calls will say so, and succeed once it does.
-    pub async fn open(config: Config, role: Role) -> Result<Self, StartError> {
+    pub async fn open(mut config: Config, role: Role) -> Result<Self, StartError> {
+        if role == Role::Embedded {
+            // It saves before it ends in any case; so its result can say that it is saved.
+            config.snapshots.durability = Durability::Call;
+        }
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         make_private(&config.data_dir)?;
         let held = match role {

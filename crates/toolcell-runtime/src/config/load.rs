@@ -3,6 +3,7 @@
 use super::{AuthMode, Config};
 use serde::{Deserialize, Deserializer};
 use std::path::{Path, PathBuf};
+use toolcell_permission::ContainerPath;
 
 /// `TOOLCELL__SECTION__KEY=value` overrides a key: `TOOLCELL__SERVER__LISTEN=127.0.0.1:8080`.
 pub const ENVIRONMENT_PREFIX: &str = "TOOLCELL__";
@@ -129,7 +130,7 @@ impl Config {
                         format!("{root} is not a directory name of 2 to {MAX_ROOT_BYTES} bytes"),
                     );
                 }
-                let inside = |other: &&toolcell_permission::ContainerPath| root.is_within(other);
+                let inside = |other: &&ContainerPath| root.is_within(other);
                 if let Some(other) = agent.persist[..place].iter().find(inside) {
                     return wrong(key("persist"), format!("{root} lies within {other}; name the outer one only"));
                 }
@@ -141,8 +142,15 @@ impl Config {
                 if !mount.host.is_absolute() {
                     return wrong(key("mounts"), format!("host = {:?} must be absolute", mount.host.display()));
                 }
-                if ["/", "/proc", "/sys", "/dev", "/.toolcell"].iter().any(|taken| mount.path.as_str() == Some(taken)) {
-                    return wrong(key("mounts"), format!("path = {} is taken", mount.path));
+                let beneath = |taken: &str| ContainerPath::parse(taken).is_ok_and(|taken| mount.path.is_within(&taken));
+                let is_root = mount.path.components().next().is_none();
+                let taken = ["/proc", "/sys", "/dev", "/.toolcell"].into_iter().any(beneath);
+                let covers = |root: &ContainerPath| root.is_within(&mount.path);
+                if is_root || taken || agent.persist.iter().any(covers) || mount.path.as_str() == Some("/tmp") {
+                    return wrong(
+                        key("mounts"),
+                        format!("path = {} is taken; choose a directory of its own, or one beneath a root", mount.path),
+                    );
                 }
             }
             if let Some(bad) = agent.env.keys().find(|name| name.is_empty() || name.contains(['=', '\0'])) {
@@ -286,8 +294,19 @@ mod tests {
         assert!(message.contains("auth.mode") && message.contains("loopback"), "{message}");
         let message = error("[agents.a]\npersist = [\"/w\", \"/w/x\"]\n");
         assert!(message.contains("agents.a.persist"), "{message}");
-        let message = error("[[agents.a.mounts]]\nhost = \"x\"\npath = \"/data\"\n");
-        assert!(message.contains("agents.a.mounts"), "{message}");
+        for (host, path) in [
+            ("x", "/data"),
+            ("/srv", "/"),
+            ("/srv", "/.toolcell/run"),
+            ("/srv", "/proc/1"),
+            ("/srv", "/workspace"),
+            ("/srv", "/home"),
+            ("/srv", "/tmp"),
+        ] {
+            let message = error(&format!("[[agents.a.mounts]]\nhost = {host:?}\npath = {path:?}\n"));
+            assert!(message.contains("agents.a.mounts"), "{path}: {message}");
+        }
+        assert!(load("[[agents.a.mounts]]\nhost = \"/srv\"\npath = \"/workspace/data\"\n", &[]).is_ok());
     }
 
     #[test]

@@ -22,6 +22,11 @@ use toolcell_state::Binding;
 /// How often a stamp that found a higher token is tried with a higher floor.
 const STAMP_ATTEMPTS: usize = 3;
 
+/// Changes with every boot of the machine.
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+/// Beside the roots: the boot in which they were completed.
+const BOOT_MARK: &str = "boot";
+
 /// The right to a slot, proven at its head.
 struct Held {
     lease: Lease,
@@ -109,7 +114,10 @@ impl Inner {
             return Ok(held);
         }
         let head = self.snapshots.head(&slot.key).await.map_err(CallError::Head)?;
+        // Higher than every holder that is remembered anywhere.
+        let bound = self.state.binding(&slot.key).await.map_err(CallError::State)?;
         let mut floor = head.map_or(FencingToken(0), |head| head.token);
+        floor = bound.map_or(floor, |binding| floor.max(binding.token));
         let known = self.state.highest_generation(&slot.key).await.map_err(CallError::State)?;
         let wait = Duration::from_millis(self.config.lease.wait_ms);
         let mut attempt = 1;
@@ -207,6 +215,7 @@ impl Inner {
         let filled = match filled {
             Ok(filled) if slot.is_ephemeral() => Ok(filled),
             Ok(filled) => {
+                self.mark_complete(&slot.key);
                 let marked = self.state.set_binding_restored(&slot.key, held.lease.acquisition()).await;
                 marked.map(|_| filled).map_err(CallError::State)
             }
@@ -320,8 +329,19 @@ impl Inner {
         self.config.data_dir.join("slots").join(slot.as_str())
     }
 
+    /// Whether the directory is as a process of this boot left it. What a machine's crash left may be half of what was
+    /// restored: the head counts then.
     fn has_workspace(&self, slot: &ScopeKey) -> bool {
-        self.workspace_dir(slot).is_dir()
+        let mark = std::fs::read(self.workspace_dir(slot).join(BOOT_MARK));
+        matches!((mark, std::fs::read(BOOT_ID)), (Ok(mark), Ok(boot)) if mark == boot)
+    }
+
+    /// The workspace is complete. Without the mark it is merely restored again after a crash.
+    fn mark_complete(&self, slot: &ScopeKey) {
+        let path = self.workspace_dir(slot).join(BOOT_MARK);
+        if let Err(error) = std::fs::read(BOOT_ID).and_then(|boot| std::fs::write(&path, boot)) {
+            tracing::warn!(slot = slot.as_str(), %error, "after a crash this workspace will come from its last snapshot");
+        }
     }
 
     fn workspace_roots(&self, slot: &ScopeKey, spec: &SandboxSpec) -> std::io::Result<Vec<PersistedRoot>> {

@@ -143,17 +143,19 @@ fn source_error(error: SandboxError) -> SourceError {
     };
     let detail = guest.message.clone();
     match guest.code {
-        ErrorCode::NotFound | ErrorCode::NotADirectory | ErrorCode::NotRegular | ErrorCode::ChangedSinceDecision => {
-            SourceError::Vanished
-        }
+        // The path is no longer what the scan said: replaced by a directory, a link, or nothing.
+        ErrorCode::NotFound
+        | ErrorCode::NotADirectory
+        | ErrorCode::IsDirectory
+        | ErrorCode::NotRegular
+        | ErrorCode::TooManyLinks
+        | ErrorCode::ChangedSinceDecision => SourceError::Vanished,
         ErrorCode::PermissionDenied | ErrorCode::OutsideRoots => SourceError::Denied { detail },
         ErrorCode::NoSpace => SourceError::NoSpace { detail },
         ErrorCode::TooLarge => SourceError::TooLarge { detail },
-        ErrorCode::Invalid | ErrorCode::TooManyLinks => SourceError::Malformed { detail },
-        ErrorCode::IsDirectory
-        | ErrorCode::AlreadyExists
-        | ErrorCode::NoShell
-        | ErrorCode::TooManyProcesses
-        | ErrorCode::Io => SourceError::Internal { detail },
+        ErrorCode::Invalid => SourceError::Malformed { detail },
+        ErrorCode::AlreadyExists | ErrorCode::NoShell | ErrorCode::TooManyProcesses | ErrorCode::Io => {
+            SourceError::Internal { detail }
+        }
     }
 }

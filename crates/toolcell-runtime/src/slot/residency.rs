@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 use toolcell_lease::Lease;
-use toolcell_model::{FencingToken, Generation, SnapshotId};
+use toolcell_model::{Acquisition, FencingToken, Generation, SnapshotId};
 use toolcell_sandbox::{Image, Sandbox};
 use toolcell_snapshot::{HeadWriter, SlotIndex};
 
@@ -36,6 +36,7 @@ pub(crate) struct Residency {
     pub(crate) spec_hash: String,
     pub(crate) roots: Vec<String>,
     pub(crate) token: FencingToken,
+    pub(crate) acquisition: Acquisition,
     lease: Mutex<Option<Lease>>,
     lease_lost: CancellationToken,
     pub(crate) saver: tokio::sync::Mutex<Saver>,
@@ -88,6 +89,7 @@ impl Residency {
             spec_hash,
             roots,
             token: lease.token(),
+            acquisition: lease.acquisition(),
             lease_lost: lease.lost().clone(),
             lease: Mutex::new(Some(lease)),
             saver: tokio::sync::Mutex::new(Saver { writer, index }),

@@ -21,6 +21,10 @@ impl Inner {
         if saved.changes >= change {
             return Ok(());
         }
+        if residency.is_lost() {
+            // Another holder's, or being taken apart: what is there now must not become the newest snapshot.
+            return Err(CallError::LeaseLost);
+        }
         let until = residency.changes();
         let saver = &mut *saver;
         let source = residency.source();

@@ -1,9 +1,11 @@
 //! How a residency ends: saved, stopped, released, in this order. What cannot be saved stays.
 
 use super::acquire::give_back;
+use super::bridge::GuestSink;
 use super::{Place, Residency, Slot};
 use crate::error::CallError;
 use crate::inner::Inner;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,14 +13,23 @@ use std::time::Duration;
 const IDLE_LOOK: Duration = Duration::from_millis(500);
 
 impl Inner {
-    /// Saves, removes the container, removes the directory that the head now holds, releases. On an error everything
-    /// stays as it is.
+    /// Saves, then removes the binding, the container and the directory that the head now holds, and releases. If it
+    /// cannot be saved, everything stays as it is.
     pub(crate) async fn stop_residency(&self, slot: &Slot, residency: &Residency) -> Result<(), CallError> {
         if !slot.is_ephemeral() {
             self.save(residency, residency.changes()).await?;
+            self.unbind(slot, residency).await?;
+        }
+        // From here on the workspace is taken apart, and must never be saved or run in again.
+        residency.mark_lost();
+        if !rustix::process::geteuid().is_root() {
+            // The files belong to the tool user; the guest may remove them where this process may not.
+            let emptied = GuestSink::begin(residency.sandbox.link(), &residency.roots).map_err(CallError::Sandbox)?;
+            emptied.finish_empty().await.map_err(CallError::Sandbox)?;
         }
         self.provider.remove(residency.sandbox.name()).await.map_err(CallError::Sandbox)?;
-        self.end_residency(slot, residency, true).await;
+        self.remove_workspace(slot).await;
+        self.release(slot, residency).await;
         Ok(())
     }
 
@@ -26,27 +37,36 @@ impl Inner {
     /// stays for the next container: it is newer than the head.
     pub(crate) async fn abandon_residency(&self, slot: &Slot, residency: &Residency) -> Result<(), CallError> {
         self.provider.remove(residency.sandbox.name()).await.map_err(CallError::Sandbox)?;
-        self.end_residency(slot, residency, residency.is_lost() || slot.is_ephemeral()).await;
+        if slot.is_ephemeral() {
+            self.remove_workspace(slot).await;
+        } else if residency.is_lost() {
+            self.unbind(slot, residency).await?;
+            self.remove_workspace(slot).await;
+        }
+        self.release(slot, residency).await;
         Ok(())
     }
 
-    async fn end_residency(&self, slot: &Slot, residency: &Residency, remove_workspace: bool) {
-        let Some(lease) = residency.take_lease() else { return };
-        if remove_workspace {
-            if !slot.is_ephemeral() {
-                self.forget_binding(&slot.key, &lease).await;
+    /// Before a workspace's directory may go: a binding that outlives it would pass an empty one off as the newest.
+    async fn unbind(&self, slot: &Slot, residency: &Residency) -> Result<(), CallError> {
+        self.state.remove_binding(&slot.key, residency.acquisition).await.map(|_| ()).map_err(CallError::State)
+    }
+
+    async fn remove_workspace(&self, slot: &Slot) {
+        let directory = self.workspace_dir(&slot.key);
+        match tokio::task::spawn_blocking(move || remove_directory(&directory)).await {
+            Ok(Err(error)) if error.kind() != std::io::ErrorKind::NotFound => {
+                tracing::warn!(slot = slot.key.as_str(), %error, "a workspace's directory stays behind");
             }
-            let directory = self.workspace_dir(&slot.key);
-            let removed = tokio::task::spawn_blocking(move || std::fs::remove_dir_all(directory)).await;
-            match removed {
-                Ok(Err(error)) if error.kind() != std::io::ErrorKind::NotFound => {
-                    tracing::warn!(slot = slot.key.as_str(), %error, "a workspace's directory stays behind");
-                }
-                Ok(_) => {}
-                Err(error) => tracing::warn!(slot = slot.key.as_str(), %error, "a directory was not removed"),
-            }
+            Ok(_) => {}
+            Err(error) => tracing::warn!(slot = slot.key.as_str(), %error, "a directory was not removed"),
         }
-        give_back(lease, slot).await;
+    }
+
+    async fn release(&self, slot: &Slot, residency: &Residency) {
+        if let Some(lease) = residency.take_lease() {
+            give_back(lease, slot).await;
+        }
     }
 
     /// Ends a slot's residency, if it has one. The caller has a place alone in the slot.
@@ -100,5 +120,23 @@ impl Inner {
                 residency.touch(self.clock.monotonic());
             }
         }
+    }
+}
+
+/// Root directories that the guest has emptied belong to the tool user: they can be removed, but not looked into.
+fn remove_directory(directory: &Path) -> std::io::Result<()> {
+    match std::fs::remove_dir_all(directory) {
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+            for entry in std::fs::read_dir(directory)? {
+                let entry = entry?;
+                if entry.file_type()?.is_dir() {
+                    std::fs::remove_dir(entry.path())?;
+                } else {
+                    std::fs::remove_file(entry.path())?;
+                }
+            }
+            std::fs::remove_dir(directory)
+        }
+        other => other,
     }
 }

@@ -46,16 +46,6 @@ impl GuestLink {
         Ok(ExecHandle { operation, ended: false, received: [0; 2], acknowledged: [0; 2] })
     }
 
-    /// Takes up an exec that an earlier host started, from these offsets on.
-    ///
-    /// # Errors
-    /// [`SandboxError::LinkLost`].
-    pub fn attach(&self, op: Op, stdout: u64, stderr: u64) -> Result<ExecHandle, SandboxError> {
-        let operation = self.open_as(op, queue::EXEC_BYTES)?;
-        self.send(&HostMessage::Attach { op, stdout, stderr })?;
-        Ok(ExecHandle { operation, ended: false, received: [stdout, stderr], acknowledged: [stdout, stderr] })
-    }
-
     /// Ends and forgets an exec that an earlier host started.
     ///
     /// # Errors
@@ -67,12 +57,6 @@ impl GuestLink {
 }
 
 impl ExecHandle {
-    /// The operation's number, for a later [`GuestLink::attach`].
-    #[must_use]
-    pub fn op(&self) -> Op {
-        self.operation.op
-    }
-
     /// What the tool did next. Nothing may be asked after [`ExecEvent::Exited`]. Cancel safe.
     ///
     /// # Errors

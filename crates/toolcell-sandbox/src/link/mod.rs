@@ -144,10 +144,6 @@ impl GuestLink {
 
     fn open(&self, bound_bytes: usize) -> Result<Operation, SandboxError> {
         let op = self.shared.next_op.fetch_add(1, Ordering::Relaxed);
-        self.open_as(op, bound_bytes)
-    }
-
-    fn open_as(&self, op: Op, bound_bytes: usize) -> Result<Operation, SandboxError> {
         let queue = Arc::new(OpQueue::new(bound_bytes));
         let mut operations = lock(&self.shared.operations);
         if let Some(reason) = &operations.ended {
