@@ -109,14 +109,14 @@ impl Capture {
     pub(crate) fn add(&mut self, data: &[u8]) {
         self.total = self.total.saturating_add(data.len() as u64);
         if matches!(self.file, Spool::NotNeeded) {
-            if self.held.len() + data.len() <= INLINE_BYTES {
-                self.held.extend_from_slice(data);
-                return;
+            self.held.extend_from_slice(data);
+            if self.held.len() > INLINE_BYTES {
+                self.begin_spool();
             }
-            self.begin_spool();
+        } else {
+            self.spool(data);
+            self.tail.extend_from_slice(data);
         }
-        self.spool(data);
-        self.tail.extend_from_slice(data);
         if self.tail.len() > 2 * HALF {
             self.tail.drain(..self.tail.len() - HALF);
         }
