@@ -135,7 +135,9 @@ fn a_child_that_never_stops_writing_is_ended_too() {
 
 #[test]
 fn a_fork_bomb_is_ended_in_time() {
-    let options = Options { setup: "prlimit --pid $$ --nproc=300:300".to_owned(), ..Options::default() };
+    // The limit counts a user's processes on the whole machine: this user has no others.
+    let setup = "prlimit --pid $$ --nproc=300:300".to_owned();
+    let options = Options { setup, uid: 61_999, ..Options::default() };
     let Some((guest, mut host)) = start_with(&options) else { return };
     let mut spec = shell("bomb() { bomb 2>/dev/null & bomb 2>/dev/null & wait; }; bomb");
     spec.timeout_ms = 700;
