@@ -1,7 +1,8 @@
 //! What tools can do to the machine, to the guest and to each other: nothing.
 
-use crate::support::{Cell, code, expect_state, stdout};
+use crate::support::{Cell, code, expect_state, stdout, wait_for};
 use serde_json::{Value, json};
+use std::time::Duration;
 
 #[test]
 fn tools_have_no_privileges() {
@@ -102,6 +103,46 @@ fn the_guest_and_its_secret_are_out_of_reach() {
     assert_eq!(descriptors, "0\n1\n2\n");
     // No socket to connect to, not even a stale one.
     assert_eq!(cell.output_of("alice", "ls -A /.toolcell/run"), "");
+    cell.finish();
+}
+
+/// Tries to be the guest for as long as it lives, and notes each new way in which that ends.
+const STRANGER: &str = r#"
+import os, socket
+seen = set()
+def note(what):
+    if what not in seen:
+        seen.add(what)
+        with open("/workspace/seen", "a") as file:
+            file.write(what + "\n")
+while True:
+    door = socket.socket(socket.AF_UNIX)
+    try:
+        door.connect("/.toolcell/run/guest.sock")
+        note("connected")
+    except OSError as error:
+        note(type(error).__name__)
+    door.close()
+"#;
+
+#[test]
+fn a_tool_cannot_take_the_guests_place_when_the_server_comes_back() {
+    let Some(mut cell) = Cell::bypass() else { return };
+    expect_state(&cell.call("alice", "write_file", &json!({ "path": "door.py", "content": STRANGER })), "succeeded");
+    let call = cell.start_shell("alice", "python3 door.py");
+    let slot = cell.container().rsplit('-').next().unwrap().to_owned();
+    let seen = cell.workspace(&slot).join("seen");
+    wait_for("the stranger tries", Duration::from_secs(10), || {
+        std::fs::read_to_string(&seen).map_err(|error| error.to_string())
+    });
+    cell.kill();
+    cell.serve();
+    let after = cell.output_of("alice", "ps -eo args= | grep -c '[d]oor.py'; cat seen");
+    let mut lines = after.lines();
+    assert_eq!(lines.next(), Some("0"), "{after}");
+    let seen: Vec<&str> = lines.collect();
+    assert!(!seen.contains(&"connected") && seen.contains(&"FileNotFoundError"), "{seen:?}");
+    assert_eq!(code(&cell.recorded(&call)), "interrupted");
     cell.finish();
 }
 

@@ -235,6 +235,84 @@ fn with_durability_call_a_result_is_on_disk_before_it_is_told() {
 }
 
 #[test]
+fn a_server_that_is_killed_at_any_moment_loses_nothing_that_it_acknowledged() {
+    let Some(mut cell) = Cell::start(&format!("[snapshots]\ndurability = \"call\"\n{BYPASS}")) else { return };
+    let mut acknowledged = Vec::new();
+    let alice = json!({ "agent": "coder", "user": "alice" });
+    // From before the lease to after the answer; a cold start takes some 300 ms.
+    for round in 0..12_u64 {
+        let call = json!([{ "id": round.to_string(), "tool": "execute", "input": { "command": format!("touch done{round}") } }]);
+        let body = json!({ "context": alice, "calls": call });
+        let client = (*cell).clone();
+        let asked = std::thread::spawn(move || client.try_post("/v1/calls", &body));
+        std::thread::sleep(Duration::from_millis(round * 35));
+        cell.kill();
+        let answer = asked.join().unwrap().map(|answer| answer.json()["results"][0].clone());
+        if let Ok(result) = answer
+            && result["slot"]["durable"] == true
+        {
+            acknowledged.push(round);
+        }
+        if round % 3 == 2 {
+            for container in cell.containers() {
+                cell.docker.remove(&container);
+            }
+        }
+        cell.serve();
+    }
+    let files = cell.output_of("alice", "ls");
+    let there = |round: &u64| files.lines().any(|name| name == format!("done{round}"));
+    assert!(acknowledged.iter().all(there), "acknowledged: {acknowledged:?}; there: {files}");
+    // Whatever was recorded has ended, and nothing ran twice or half.
+    let listed = cell.get("/v1/calls?limit=100").json();
+    for call in listed["items"].as_array().unwrap() {
+        assert!(["succeeded", "error"].contains(&call["state"].as_str().unwrap()), "{call:#}");
+        let round: u64 = call["id"].as_str().unwrap().parse().unwrap_or(99);
+        if call["state"] == "succeeded" && round < 99 {
+            assert!(there(&round), "{call:#}");
+        }
+        if call["ran"] == "no" {
+            assert!(!there(&round), "{call:#}");
+        }
+    }
+    cell.finish();
+}
+
+#[test]
+fn a_server_of_an_ordinary_user_works_and_leaves_nothing() {
+    use std::os::unix::fs::{MetadataExt, chown};
+    let Some(mut cell) = Cell::new(BYPASS) else { return };
+    if !rustix::process::getuid().is_root() {
+        // Every other test is this one.
+        return cell.finish();
+    }
+    // Neither the superuser nor the uid that tools have, and allowed to use the engine.
+    const USER: u32 = 12_345;
+    let group = std::fs::metadata(cell.docker.socket()).unwrap().gid().to_string();
+    let program = cell.directory().join("toolcell");
+    std::fs::copy(crate::support::program(), &program).unwrap();
+    for path in [cell.directory(), &program, &cell.config_file()] {
+        chown(path, Some(USER), Some(USER)).unwrap();
+    }
+    let serve = |cell: &mut Cell| {
+        let mut command = std::process::Command::new("setpriv");
+        let user = USER.to_string();
+        command.args(["--reuid", &user, "--regid", &user, "--groups", &group, "--"]).arg(&program);
+        command.args(["serve", "--config"]).arg(cell.config_file());
+        cell.try_serve_with(command).unwrap_or_else(|ended| panic!("{ended:?}"));
+    };
+    serve(&mut cell);
+    let ephemeral = cell.call_in(&json!({ "agent": "coder" }), "execute", &json!({ "command": "mkdir d; touch d/f" }));
+    expect_state(&ephemeral, "succeeded");
+    cell.output_of("alice", "mkdir -p d/e && echo kept > d/e/file && chmod 500 d/e && chmod 700 d");
+    let log = cell.stop();
+    assert!(!log.contains("WARN a ") && !log.contains("ERROR"), "{log}");
+    serve(&mut cell);
+    assert_eq!(cell.output_of("alice", "cat d/e/file"), "kept\n");
+    cell.finish();
+}
+
+#[test]
 fn with_durability_lazy_a_change_is_saved_within_the_lag() {
     let Some(mut cell) = Cell::start(&format!("[snapshots]\nmax_lag_ms = 300\n{BYPASS}")) else { return };
     let result = cell.shell("alice", "echo kept > file");

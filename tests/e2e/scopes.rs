@@ -162,6 +162,52 @@ fn without_identity_a_batch_has_a_workspace_that_ends_with_it() {
     cell.finish();
 }
 
+#[test]
+fn identities_are_any_text_and_none_leads_to_anothers_workspace() {
+    let Some(cell) = Cell::start(AGENTS) else { return };
+    let long = "x".repeat(256);
+    let names = [
+        "a",
+        "A",
+        "a ",
+        "a/b",
+        "../a",
+        "a\u{0}",
+        "ä",
+        "a\u{308}",
+        "🦀",
+        "$(touch /tmp/x)",
+        "--user",
+        "a\nb",
+        long.as_str(),
+    ];
+    let mut keys = BTreeSet::new();
+    // One workspace each; only what is shown is where the name ends up.
+    for (number, name) in names.iter().enumerate() {
+        let result = sees(&cell, &context("user", Some(name), None), &number.to_string(), &[&number.to_string()]);
+        let key = result["slot"]["key"].as_str().unwrap().to_owned();
+        let is_key = key.len() == 54 && key.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
+        assert!(is_key && keys.insert(key), "{name:?}: {result:#}");
+    }
+    // Not the same parts of another identity either.
+    sees(&cell, &context("user", None, Some("a")), "session", &["session"]);
+    cell.finish();
+}
+
+#[test]
+fn two_servers_on_one_engine_have_nothing_in_common() {
+    let Some(one) = Cell::bypass() else { return };
+    let Some(other) = Cell::bypass() else { return one.finish() };
+    let first = one.shell("alice", "echo one > file; cat file");
+    let second = other.shell("alice", "ls; echo other > file; cat file");
+    assert_eq!((stdout(&first), stdout(&second)), ("one\n".to_owned(), "other\n".to_owned()));
+    assert_eq!(first["slot"]["key"], second["slot"]["key"], "the same identity, in two instances");
+    assert_ne!(one.container(), other.container());
+    other.finish();
+    assert_eq!(one.output_of("alice", "cat file"), "one\n");
+    one.finish();
+}
+
 fn names_with(directory: &std::path::Path, part: &str) -> Vec<String> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(directory).unwrap().flatten() {

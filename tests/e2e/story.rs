@@ -66,6 +66,65 @@ fn what_is_installed_for_the_user_comes_back_and_the_rest_of_the_container_does_
     cell.finish();
 }
 
+/// Everything that a workspace may hold, in two lists that must stay the same.
+const TREE: &str = r#"
+set -e
+mkdir -p deep/er/est empty locked "odd 'names'/ü" many
+echo content > deep/er/est/file; printf '' > nothing
+head -c 3000000 /dev/urandom > large; head -c 1048576 /dev/urandom > whole; head -c 1048577 /dev/urandom > cut
+truncate -s 20M sparse; printf x | dd of=sparse bs=1 seek=10000000 conv=notrunc status=none
+ln deep/er/est/file twin; ln -s deep/er link; ln -s /no/where dangling; ln -s .. "odd 'names'/up"
+printf '#!/bin/sh\n' > script; chmod 751 script; chmod 400 whole
+touch "$(printf 'not\377utf8')" "$(printf 'new\nline')" -- -dash
+for i in $(seq 1 300); do echo $i > many/$i; done
+setfattr -n user.kind -v test nothing 2>/dev/null || python3 -c 'import os; os.setxattr("nothing", "user.kind", b"test")' || true
+mkfifo pipe
+echo hidden > locked/inside; chmod 000 locked/inside; chmod 500 locked
+find . -exec touch -h -d '2001-02-03 04:05:06.123456789' {} +
+"#;
+const LOOK: &str = r#"{
+find . ! -name pipe ! -path . -printf '%P %y %m %n %u:%g %l %T@ ' -a \( -type f -printf '%s ' -o -true \) -printf '\n' | LC_ALL=C sort
+chmod 400 locked/inside
+find . -type f -exec sha256sum {} + | LC_ALL=C sort
+chmod 000 locked/inside
+du -k sparse | awk '{ print ($1 < 1000) ? "sparse" : "filled" }'
+stat -c %i twin deep/er/est/file | uniq | wc -l
+python3 -c 'import os; print(os.listxattr("nothing"))'
+} | cat -v"#;
+
+#[test]
+fn a_workspace_comes_back_as_it_was() {
+    let Some(mut cell) = Cell::bypass() else { return };
+    cell.output_of("alice", TREE);
+    let before = cell.output_of("alice", LOOK);
+    assert!(before.lines().count() > 600 && before.contains("sparse\n1\n"), "{} lines", before.lines().count());
+    cell.stop();
+    cell.serve();
+    let after = cell.output_of("alice", LOOK);
+    let different: Vec<(&str, &str)> = before.lines().zip(after.lines()).filter(|(one, other)| one != other).collect();
+    assert!(different.is_empty() && before.len() == after.len(), "{different:#?}");
+    // What is no file is not saved.
+    assert_eq!(cell.output_of("alice", "ls pipe 2>/dev/null || true"), "");
+    cell.finish();
+}
+
+#[test]
+fn many_users_at_once_all_get_their_workspace() {
+    let Some(cell) = Cell::bypass() else { return };
+    let results: Vec<Value> = std::thread::scope(|scope| {
+        let run = |number: u32| {
+            let cell = &cell;
+            scope.spawn(move || cell.shell(&format!("user{number}"), &format!("echo {number} | tee file; ls | wc -l")))
+        };
+        (0..12).map(run).collect::<Vec<_>>().into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    for (number, result) in results.iter().enumerate() {
+        assert_eq!(stdout(result), format!("{number}\n1\n"));
+    }
+    assert_eq!(cell.containers().len(), 12);
+    cell.finish();
+}
+
 #[test]
 fn deleted_files_stay_deleted() {
     let Some(mut cell) = Cell::bypass() else { return };

@@ -18,6 +18,11 @@ impl Client {
         send(&self.target, method, path, headers, body).expect("the server answers")
     }
 
+    /// As [`Client::post`], to a server that may not live to answer.
+    pub(crate) fn try_post(&self, path: &str, body: &Value) -> std::io::Result<Answer> {
+        send(&self.target, "POST", path, &[], body.to_string().as_bytes())
+    }
+
     pub(crate) fn get(&self, path: &str) -> Answer {
         self.request("GET", path, &[], b"")
     }
