@@ -67,7 +67,7 @@ pub fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Problem> {
     let mut from = serde_json::Deserializer::from_slice(body);
     let parsed: T = serde_path_to_error::deserialize(&mut from).map_err(|error| {
         let path = error.path().to_string();
-        let at = if path == "." { "the body".to_owned() } else { path };
+        let at = if path == "." || path == "?" { "the body".to_owned() } else { path };
         Problem::invalid(format!("{at}: {}", error.inner()))
     })?;
     from.end().map_err(|error| Problem::invalid(format!("the body: {error}")))?;
