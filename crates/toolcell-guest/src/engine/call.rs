@@ -9,7 +9,7 @@ use toolcell_protocol::message::Op;
 use toolcell_protocol::{ExitReport, FrameError, GuestError, GuestMessage, LiveCall, Stream, encode_frame};
 
 /// After the main process has ended: how long its output must be quiet before what it left behind is ended.
-const QUIET_US: u64 = 75_000;
+const QUIET_US: u64 = 100_000;
 /// And how long that may take if the output does not get quiet.
 const LINGER_US: u64 = 1_000_000;
 /// From a stop to the answer, whatever the tree does: TERM, one second, KILL, and some time for the kernel.

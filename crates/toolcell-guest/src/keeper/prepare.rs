@@ -129,7 +129,7 @@ fn script_file(text: &[u8]) -> Result<OwnedFd, Errno> {
 /// Says what went wrong in the words of the caller's request.
 pub(crate) fn explain(error: LaunchError, program: &[u8], cwd: &[u8]) -> GuestError {
     match error.step {
-        Step::Process if error.errno == Errno::AGAIN => {
+        Step::Process | Step::Execute if error.errno == Errno::AGAIN => {
             failure(ErrorCode::TooManyProcesses, "the container is at its limit of processes")
         }
         Step::Process | Step::Prepare => failure(ErrorCode::Io, format!("start a process: {}", reason(error.errno))),
