@@ -1,4 +1,5 @@
-//! How fast it is, as ratios measured in one run on one machine: `cargo run --release -p toolcell-tests --bin bench`.
+//! How fast it is, as ratios measured in one run on one machine, of the release program:
+//! `cargo build --release -p toolcell-cli && cargo run -p toolcell-tests --bin bench`.
 //!
 //! Starts the release server on a data directory of its own, and measures beside each other: a host's fork+exec, a
 //! tool call over HTTP, `docker exec` by API and by command line; a cold slot and the create + start of the same

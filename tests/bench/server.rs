@@ -19,11 +19,10 @@ pub(crate) struct Client {
 }
 
 impl Server {
-    /// Builds the release program if need be, and waits until it listens.
+    /// Waits until it listens.
     pub(crate) fn start() -> Self {
-        let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
-        let built = Command::new(cargo).args(["build", "--release", "--quiet", "-p", "toolcell-cli"]).status();
-        assert!(built.expect("cargo").success(), "the release program does not build");
+        let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/release/toolcell");
+        assert!(program.exists(), "build it first: cargo build --release -p toolcell-cli");
         let directory = tempfile::Builder::new().prefix("tcbench").tempdir().expect("a directory");
         let config = directory.path().join("toolcell.toml");
         let text = format!(
@@ -32,7 +31,6 @@ impl Server {
             directory.path().join("data")
         );
         std::fs::write(&config, text).expect("configuration");
-        let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/release/toolcell");
         let mut command = Command::new(program);
         command.args(["serve", "--log-json", "--config"]).arg(&config).stderr(Stdio::piped());
         let mut child = command.process_group(0).spawn().expect("the server");
