@@ -9,7 +9,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use toolcell_runtime::config::AuthMode;
 use toolcell_runtime::{Role, Runtime, chain};
-use toolcell_server::Server;
+use toolcell_server::{ServeError, Server};
 
 pub(crate) async fn run(config: &ConfigArgs, args: ServeArgs) -> Result<ExitCode, Failure> {
     logging::init("info", args.log_json);
@@ -19,8 +19,19 @@ pub(crate) async fn run(config: &ConfigArgs, args: ServeArgs) -> Result<ExitCode
     let mut terminate = signal(SignalKind::terminate()).map_err(signal_failed)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(signal_failed)?;
     let runtime = Runtime::open(config, Role::Server).await?;
-    let server = Server::bind(runtime.clone()).await.map_err(|error| serve_failed(&error))?;
-    let address = server.local_addr().map_err(|error| serve_failed(&error))?;
+    let bound = async {
+        let server = Server::bind(runtime.clone()).await?;
+        let address = server.local_addr()?;
+        Ok::<_, ServeError>((server, address))
+    };
+    let (server, address) = match bound.await {
+        Ok(bound) => bound,
+        Err(error) => {
+            // What the runtime has begun meanwhile ends in order.
+            runtime.shutdown().await;
+            return Err(serve_failed(&error));
+        }
+    };
     match runtime.engine().await {
         Ok(engine) => tracing::info!(%address, docker = engine.version, "listening"),
         Err(error) => {
@@ -36,12 +47,19 @@ pub(crate) async fn run(config: &ConfigArgs, args: ServeArgs) -> Result<ExitCode
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
+            // A listener has failed: no signal is to come.
+            () = stop.cancelled() => {}
         }
         tracing::info!("stopping: calls have the grace time, then every workspace is saved");
         stop.cancel();
         runtime.shutdown().await;
     };
-    let (served, ()) = tokio::join!(server.run(stop.clone()), stopping);
+    let serving = async {
+        let served = server.run(stop.clone()).await;
+        stop.cancel();
+        served
+    };
+    let (served, ()) = tokio::join!(serving, stopping);
     served.map_err(|error| serve_failed(&error))?;
     Ok(ExitCode::SUCCESS)
 }
