@@ -89,7 +89,8 @@ fn a_server_that_is_killed_during_a_call_loses_neither_the_call_nor_the_workspac
     let slot = before["slot"]["key"].as_str().unwrap().to_owned();
     let calls = json!([{ "id": "long", "tool": "execute", "input": { "command": "echo during > during; sleep 977" } }]);
     let alice = json!({ "agent": "coder", "user": "alice" });
-    cell.post("/v1/calls", &json!({ "context": alice, "calls": calls, "wait": "none" }));
+    let begun = cell.post("/v1/calls", &json!({ "context": alice, "calls": calls, "wait": "none" })).json();
+    cell.until(begun["results"][0]["ref"].as_str().unwrap(), "running");
     // One that waits behind it.
     let waiting = json!([{ "id": "waiting", "tool": "execute", "input": { "command": "touch waited" } }]);
     cell.post("/v1/calls", &json!({ "context": alice, "calls": waiting, "wait": "none" }));
