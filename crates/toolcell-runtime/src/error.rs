@@ -182,6 +182,11 @@ impl CallError {
         }
     }
 
+    /// What is in the workspace cannot be saved, whatever the store does. Calls go on, since only they can change that.
+    pub(crate) fn is_about_content(&self) -> bool {
+        matches!(self, Self::Snapshot(error) if matches!(error.kind(), ErrorKind::TooLarge | ErrorKind::Malformed))
+    }
+
     fn retry(&self) -> Retry {
         match self {
             Self::SlotBusy { .. } => Retry::Later,

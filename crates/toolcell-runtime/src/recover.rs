@@ -150,7 +150,6 @@ impl Inner {
         }
         let (spec, idle_timeout) = self.spec_of(binding).await;
         self.acquire(&slot, &place, &spec, idle_timeout).await?;
-        tracing::info!(slot = slot.key.as_str(), "a workspace that a crash left behind is saved");
         Ok(())
     }
 

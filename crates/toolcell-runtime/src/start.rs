@@ -184,8 +184,8 @@ impl Runtime {
     }
 
     /// Takes no more batches; lets running calls end within the grace time, then cancels them; saves and stops every
-    /// slot. What could not be saved is logged and stays on this host.
-    pub async fn shutdown(&self) {
+    /// slot. Answers with how many could not be saved: they are logged and stay on this host.
+    pub async fn shutdown(&self) -> usize {
         let inner = &self.inner;
         inner.closing.cancel();
         let grace = Duration::from_millis(inner.config.server.grace_ms);
@@ -205,16 +205,17 @@ impl Runtime {
         inner.tasks.close();
         inner.tasks.wait().await;
         let stops = inner.known_slots().into_iter().map(|slot| async move {
-            let Ok(place) = slot.enter(false).await else { return };
-            if let Err(error) = inner.stop_slot(&slot, &place).await {
-                tracing::error!(
-                    slot = slot.key.as_str(),
-                    error = crate::error::chain(&error),
-                    "not saved; the workspace stays on this host for the next start"
-                );
-            }
+            let Ok(place) = slot.enter(false).await else { return 1 };
+            let Err(error) = inner.stop_slot(&slot, &place).await else { return 0 };
+            inner.keep_across_boots(&slot.key);
+            tracing::error!(
+                slot = slot.key.as_str(),
+                error = crate::error::chain(&error),
+                "not saved; the workspace stays on this host for the next start"
+            );
+            1
         });
-        futures_util::future::join_all(stops).await;
+        futures_util::future::join_all(stops).await.into_iter().sum()
     }
 }
 

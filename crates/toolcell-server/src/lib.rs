@@ -4,6 +4,7 @@
 //! **Never knows** Docker or stores. **Read first**: [`serve`], then [`auth`], then the routes.
 
 pub mod auth;
+mod connections;
 mod problem;
 mod routes;
 pub mod serve;

@@ -1,6 +1,7 @@
 //! The two listeners: TCP for callers, a socket in the data directory for its owner.
 
 use crate::auth::{AdminKeyError, Gate, admin_key};
+use crate::connections::accept;
 use crate::routes::router;
 use axum::serve::ListenerExt;
 use std::net::SocketAddr;
@@ -27,9 +28,9 @@ pub enum ServeError {
     /// The admin key.
     #[error("the server has no key to check")]
     AdminKey(#[source] AdminKeyError),
-    /// A listener failed.
-    #[error("a listener ended")]
-    Ended(#[source] std::io::Error),
+    /// The listener does not say where it listens.
+    #[error("the listener has no address")]
+    Address(#[source] std::io::Error),
 }
 
 /// A server that listens.
@@ -77,16 +78,13 @@ impl Server {
     /// Where it listens; the port is the real one where the configuration says 0.
     ///
     /// # Errors
-    /// [`ServeError::Ended`].
+    /// [`ServeError::Address`].
     pub fn local_addr(&self) -> Result<SocketAddr, ServeError> {
-        self.tcp.local_addr().map_err(ServeError::Ended)
+        self.tcp.local_addr().map_err(ServeError::Address)
     }
 
     /// Serves until `stop`; then open requests are finished.
-    ///
-    /// # Errors
-    /// [`ServeError::Ended`].
-    pub async fn run(self, stop: CancellationToken) -> Result<(), ServeError> {
+    pub async fn run(self, stop: CancellationToken) {
         let Self { runtime, tcp, socket, socket_path, gate } = self;
         let for_callers = router(runtime.clone(), gate);
         let for_owner = router(runtime, Gate::Socket);
@@ -96,14 +94,10 @@ impl Server {
                 tracing::debug!(%error, "no TCP_NODELAY");
             }
         });
-        let stopped = |stop: CancellationToken| async move { stop.cancelled().await };
-        let callers = axum::serve(tcp, for_callers).with_graceful_shutdown(stopped(stop.clone()));
-        let owner = axum::serve(socket, for_owner).with_graceful_shutdown(stopped(stop.clone()));
-        let ended = tokio::try_join!(async { callers.await }, async { owner.await });
+        tokio::join!(accept(tcp, for_callers, &stop), accept(socket, for_owner, &stop));
         if let Err(error) = std::fs::remove_file(&socket_path) {
             tracing::warn!(%error, path = %socket_path.display(), "the socket stays behind");
         }
-        ended.map(|_| ()).map_err(ServeError::Ended)
     }
 }
 

@@ -13,6 +13,7 @@ use toolcell_server::{ServeError, Server};
 
 pub(crate) async fn run(config: &ConfigArgs, args: ServeArgs) -> Result<ExitCode, Failure> {
     logging::init("info", args.log_json);
+    raise_open_files();
     let config = load(config)?;
     let serve_failed = |error: &dyn std::error::Error| Failure::of("the server does not run", error);
     let signal_failed = |error: std::io::Error| serve_failed(&error);
@@ -47,19 +48,25 @@ pub(crate) async fn run(config: &ConfigArgs, args: ServeArgs) -> Result<ExitCode
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
-            // A listener has failed: no signal is to come.
-            () = stop.cancelled() => {}
         }
         tracing::info!("stopping: calls have the grace time, then every workspace is saved");
         stop.cancel();
-        runtime.shutdown().await;
+        runtime.shutdown().await
     };
-    let serving = async {
-        let served = server.run(stop.clone()).await;
-        stop.cancel();
-        served
-    };
-    let (served, ()) = tokio::join!(serving, stopping);
-    served.map_err(|error| serve_failed(&error))?;
+    let ((), unsaved) = tokio::join!(server.run(stop.clone()), stopping);
+    if unsaved > 0 {
+        let why = format!("{unsaved} could not be saved; the log says which and why");
+        return Err(Failure::new("workspaces stay on this host for the next start", why));
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Every call and connection takes descriptors; the usual soft limit of 1024 is for programs that use `select`.
+fn raise_open_files() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    if let Err(error) = setrlimit(Resource::Nofile, limit) {
+        tracing::warn!(%error, "the limit of open files stays as it is");
+    }
 }

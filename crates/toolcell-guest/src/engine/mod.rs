@@ -181,8 +181,9 @@ impl Engine {
         loop {
             let now = now_us();
             self.tick(now);
+            // A timer may have ended a call that no event will speak for any more.
+            self.speak();
             if self.stopping.is_some_and(|until| now >= until || self.all_ended()) {
-                self.speak();
                 return Ok(());
             }
             let wait = self.wake_at().saturating_sub(now).min(LONGEST_WAIT_US);

@@ -54,13 +54,15 @@ impl Inner {
         let mut cancel_sent = false;
         let exit = loop {
             let event = tokio::select! {
-                event = handle.next() => event,
+                // What has come is taken before the deadline counts: this process may have been the one that slept.
+                biased;
                 () = placed.attention.cancel.cancelled(), if !cancel_sent => {
                     cancel_sent = true;
                     handle.cancel().map_err(CallError::Sandbox)?;
                     deadline.as_mut().reset(tokio::time::Instant::now() + AFTER_DEADLINE);
                     continue;
                 }
+                event = handle.next() => event,
                 () = placed.residency.lease_lost() => return Err(CallError::LeaseLost),
                 () = &mut deadline => {
                     let container = sandbox.name().to_owned();

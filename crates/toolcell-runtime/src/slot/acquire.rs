@@ -10,6 +10,7 @@ use super::{Place, Residency, Slot};
 use crate::error::CallError;
 use crate::inner::Inner;
 use crate::slot::bridge::{GuestSink, GuestSource};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,8 +25,10 @@ const STAMP_ATTEMPTS: usize = 3;
 
 /// Changes with every boot of the machine.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
-/// Beside the roots: the boot in which they were completed.
+/// Beside the roots: the boot in which they were completed, or [`SYNCED`].
 const BOOT_MARK: &str = "boot";
+/// The roots are complete and on the disk.
+const SYNCED: &[u8] = b"synced\n";
 
 /// The right to a slot, proven at its head.
 struct Held {
@@ -88,6 +91,9 @@ impl Inner {
                 return self.take_up(slot, plan, held, sandbox).await;
             }
             self.provider.remove(&binding.container).await.map_err(CallError::Sandbox)?;
+            if binding.restored && !held.workspace_is_ours {
+                self.set_aside(&slot.key).map_err(CallError::Workspace)?;
+            }
         }
         match self.make_container(slot, plan, &spec_hash, &held).await {
             Ok(sandbox) => self.fill(slot, plan, held, sandbox).await,
@@ -104,8 +110,10 @@ impl Inner {
     /// Lease and stamp; or, after a restart, the lease and the head that this instance left behind.
     async fn hold(&self, slot: &Slot) -> Result<Held, CallError> {
         if slot.is_ephemeral() {
-            let lease =
-                self.guard.acquire(&slot.key, FencingToken(0), Duration::ZERO).await.map_err(CallError::Lease)?;
+            // The lock file goes with each lease; the scratch head remembers the token.
+            let floor = self.scratch.head(&slot.key).await.map_err(CallError::Head)?;
+            let floor = floor.map_or(FencingToken(0), |head| head.token);
+            let lease = self.guard.acquire(&slot.key, floor, Duration::ZERO).await.map_err(CallError::Lease)?;
             let writer = self.scratch.stamp(&slot.tenant, &slot.key, lease.token(), lease.acquisition(), None);
             let writer = writer.await.map_err(CallError::Stamp)?;
             return Ok(Held { lease, writer, workspace_is_ours: false, container: None });
@@ -275,7 +283,17 @@ impl Inner {
         let change = residency.begin_change().end();
         match self.save(&residency, change).await {
             Ok(()) => {
+                self.mark_complete(&slot.key);
                 residency.set_restored_from(residency.saved().snapshot);
+                tracing::info!(slot = slot.key.as_str(), "a workspace that was left unsaved is taken up and saved");
+                Ok(residency)
+            }
+            Err(error) if error.is_about_content() => {
+                tracing::error!(
+                    slot = slot.key.as_str(),
+                    error = crate::error::chain(&error),
+                    "a workspace holds what cannot be saved; it goes on unsaved"
+                );
                 Ok(residency)
             }
             Err(error) => {
@@ -329,11 +347,44 @@ impl Inner {
         self.config.data_dir.join("slots").join(slot.as_str())
     }
 
-    /// Whether the directory is as a process of this boot left it. What a machine's crash left may be half of what was
-    /// restored: the head counts then.
+    /// Whether the directory is as a process of this boot left it, or a stop that could not save it. What a machine's
+    /// crash left may be half of what was restored: the head counts then.
     fn has_workspace(&self, slot: &ScopeKey) -> bool {
         let mark = std::fs::read(self.workspace_dir(slot).join(BOOT_MARK));
-        matches!((mark, std::fs::read(BOOT_ID)), (Ok(mark), Ok(boot)) if mark == boot)
+        matches!((mark, std::fs::read(BOOT_ID)), (Ok(mark), Ok(boot)) if mark == boot || mark == SYNCED)
+    }
+
+    /// A stop could not save this workspace: makes its files durable as they are, so that a reboot does not lose them.
+    pub(crate) fn keep_across_boots(&self, slot: &ScopeKey) {
+        let directory = self.workspace_dir(slot);
+        let kept = std::fs::File::open(&directory).and_then(|opened| {
+            rustix::fs::syncfs(&opened)?;
+            let mut mark = std::fs::File::create(directory.join(BOOT_MARK))?;
+            mark.write_all(SYNCED)?;
+            mark.sync_all()
+        });
+        if let Err(error) = kept {
+            tracing::error!(slot = slot.as_str(), %error, "an unsaved workspace may not survive a reboot");
+        }
+    }
+
+    /// What a crash of the machine left is not trusted, and not thrown away: a person may want to look.
+    fn set_aside(&self, slot: &ScopeKey) -> std::io::Result<()> {
+        let directory = self.workspace_dir(slot);
+        if roots_on_host(&directory).is_empty() {
+            return Ok(());
+        }
+        let unsaved = self.config.data_dir.join("unsaved");
+        create_private(&unsaved)?;
+        let aside = unsaved.join(format!("{slot}-{}", self.clock.now().0));
+        std::fs::rename(&directory, &aside)?;
+        tracing::error!(
+            slot = slot.as_str(),
+            path = %aside.display(),
+            "the machine went down while this workspace was in use: the slot goes on from its last snapshot, and what was \
+             there is kept aside"
+        );
+        Ok(())
     }
 
     /// The workspace is complete. Without the mark it is merely restored again after a crash.

@@ -9,6 +9,10 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use toolcell_snapshot::{ErrorKind, SnapshotReceipt};
 
+/// After a failed save the next one waits this long, then twice as long, and so on.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
 impl Inner {
     /// Saves everything up to `change`; does nothing if it is saved already. Not cancel safe in the sense that a
     /// commit may happen after the caller has gone; what is committed is whole in any case.
@@ -41,8 +45,9 @@ impl Inner {
                 if error.kind() == ErrorKind::Fenced {
                     residency.mark_lost();
                 }
-                residency.save_failed.store(true, Ordering::Release);
-                return Err(CallError::Snapshot(error));
+                let error = CallError::Snapshot(error);
+                residency.save_failed.store(!error.is_about_content(), Ordering::Release);
+                return Err(error);
             }
         };
         report(saver.writer.slot().as_str(), &receipt);
@@ -73,16 +78,19 @@ impl Inner {
 
     async fn save_until_clean(&self, slot: &Slot, residency: &Residency) {
         let lag = Duration::from_millis(self.config.snapshots.max_lag_ms);
+        let mut wait = lag;
         loop {
             tokio::select! {
-                () = tokio::time::sleep(lag) => {}
+                () = tokio::time::sleep(wait) => {}
                 // Stopping saves by itself.
                 () = self.stopping.cancelled() => return,
             }
             if !residency.is_usable() {
                 return;
             }
-            if let Err(error) = self.save(residency, residency.changes()).await {
+            let saved = self.save(residency, residency.changes()).await;
+            wait = if saved.is_ok() { lag } else { (wait * 2).max(FIRST_PAUSE).min(LONGEST_PAUSE) };
+            if let Err(error) = saved {
                 tracing::error!(
                     slot = slot.key.as_str(),
                     error = crate::error::chain(&error),

@@ -134,6 +134,8 @@ fn host_config(spec: &SandboxSpec, mounts: Vec<Mount>) -> HostConfig {
         pids_limit: Some(i64::from(limits.pids)),
         ulimits: Some(vec![ulimit("nofile", i64::from(limits.open_files)), ulimit("core", 0)]),
         ipc_mode: Some("private".to_owned()),
+        // Shared memory ends with the processes that use it, so that a call leaves none behind.
+        sysctls: Some(HashMap::from([("kernel.shm_rmid_forced".to_owned(), "1".to_owned())])),
         log_config: Some(HostConfigLogConfig {
             typ: Some("json-file".to_owned()),
             config: Some(HashMap::from([

@@ -13,7 +13,12 @@ use axum::extract::DefaultBodyLimit;
 use axum::http::StatusCode;
 use axum::middleware;
 use axum::routing::{get, post};
+use std::time::Duration;
 use toolcell_runtime::Runtime;
+use tower_http::timeout::RequestBodyTimeoutLayer;
+
+/// How long a body may pause before its next piece.
+const BODY_PAUSE: Duration = Duration::from_secs(30);
 
 /// All routes, behind this gate.
 pub(crate) fn router(runtime: Runtime, gate: Gate) -> Router {
@@ -31,6 +36,7 @@ pub(crate) fn router(runtime: Runtime, gate: Gate) -> Router {
         .fallback(no_endpoint)
         .method_not_allowed_fallback(no_method)
         .layer(DefaultBodyLimit::max(body_bytes))
+        .layer(RequestBodyTimeoutLayer::new(BODY_PAUSE))
         .with_state(runtime)
 }
 
