@@ -1,9 +1,8 @@
 //! An engine that is not there, a disk that is full, a process that dies.
 
-use crate::support::{Cell, code, expect_state, program, skip_or_fail, stdout, wait_for};
+use crate::support::{Cell, code, expect_state, program, stdout, wait_for};
 use serde_json::{Value, json};
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -157,68 +156,23 @@ fn a_command_that_is_killed_leaves_a_workspace_that_the_next_one_goes_on_with() 
     cell.finish();
 }
 
-/// A small file system of its own for a test's data directory.
-struct SmallDisk {
-    path: PathBuf,
-}
-
-impl SmallDisk {
-    fn mount(path: &Path, size: &str) -> Option<Self> {
-        std::fs::create_dir(path).unwrap();
-        let options = format!("size={size},mode=0700");
-        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", &options, "toolcell-test"]).arg(path).output();
-        match mounted {
-            Ok(output) if output.status.success() => Some(Self { path: path.to_owned() }),
-            Ok(output) => {
-                skip_or_fail(&format!("cannot mount a tmpfs: {}", String::from_utf8_lossy(&output.stderr).trim()));
-                None
-            }
-            Err(error) => {
-                skip_or_fail(&format!("cannot mount a tmpfs: {error}"));
-                None
-            }
-        }
-    }
-
-    fn filler(&self) -> PathBuf {
-        self.path.join("filler")
-    }
-
-    /// Leaves this many bytes free.
-    fn fill_up_to(&self, free: u64) {
-        let stat = rustix::fs::statvfs(&self.path).unwrap();
-        let fill = (stat.f_bavail * stat.f_frsize).checked_sub(free).expect("more is free");
-        let mut file = std::fs::File::create(self.filler()).unwrap();
-        match std::io::copy(&mut std::io::Read::take(std::io::repeat(1), fill), &mut file) {
-            Ok(_) => {}
-            // The last blocks go to others meanwhile, and to the file's own index.
-            Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::StorageFull, "{error}"),
-        }
-    }
-
-    fn free_again(&self) {
-        std::fs::remove_file(self.filler()).unwrap();
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        // Lazily: a test that failed may still have something open there.
-        let _ = Command::new("umount").arg("--lazy").arg(&self.path).status();
-    }
-}
-
-/// A disk, a server with its data directory on it, and a workspace with something saved.
-fn on_a_small_disk(size: &str) -> Option<(Cell, SmallDisk)> {
-    let mut cell = Cell::new(&format!("[snapshots]\ndurability = \"call\"\n{BYPASS}"))?;
-    let Some(disk) = SmallDisk::mount(&cell.data_dir(), size) else {
+/// A server with its data directory on a small disk.
+fn on_a_small_disk(durability: &str) -> Option<Cell> {
+    let mut cell = Cell::new(&format!("[snapshots]\ndurability = {durability:?}\n{BYPASS}"))?;
+    if !cell.mount("64m") {
         cell.finish();
         return None;
-    };
+    }
     cell.serve();
+    Some(cell)
+}
+
+/// As before, and a workspace with something saved.
+fn saved_on_a_small_disk() -> Option<Cell> {
+    let cell = on_a_small_disk("call")?;
     let saved = cell.shell("alice", "echo saved > saved");
     assert_eq!(saved["slot"]["durable"], true, "{saved:#}");
-    Some((cell, disk))
+    Some(cell)
 }
 
 #[track_caller]
@@ -229,26 +183,28 @@ fn no_space(result: &Value, state: &str) {
 
 #[test]
 fn a_file_that_does_not_fit_is_no_space_and_leaves_nothing_behind() {
-    let Some((cell, disk)) = on_a_small_disk("64m") else { return };
-    disk.fill_up_to(5 << 20);
+    let Some(cell) = saved_on_a_small_disk() else { return };
+    cell.disk().fill_up_to(5 << 20);
     // Its input is recorded first; then there is not enough left for the file.
     let over = json!({ "path": "saved", "content": "x".repeat(3 << 20) });
     no_space(&cell.call("alice", "write_file", &over), "failed");
+    cell.disk().free_again();
     assert_eq!(cell.output_of("alice", "cat saved; ls -A"), "saved\nsaved\n");
+    cell.disk().fill_up_to(5 << 20);
     // A command may fill what is left; then it cannot be saved either, and the result says both.
     let command = cell.shell("alice", "head -c 9000000 /dev/zero > large");
     expect_state(&command, "error");
     assert_eq!(command["problem"]["code"], "no_space", "{command:#}");
     assert!(command["output"]["stderr"].as_str().unwrap().contains("No space left"), "{command:#}");
-    disk.free_again();
+    cell.disk().free_again();
     expect_state(&cell.call("alice", "write_file", &over), "succeeded");
-    drop_with(cell, disk);
+    cell.finish();
 }
 
 #[test]
 fn a_save_that_does_not_fit_is_an_error_and_nothing_is_lost_once_there_is_space() {
-    let Some((mut cell, disk)) = on_a_small_disk("64m") else { return };
-    disk.fill_up_to(5 << 20);
+    let Some(mut cell) = saved_on_a_small_disk() else { return };
+    cell.disk().fill_up_to(5 << 20);
     // Fits into the workspace, and not once more into the store.
     let result = cell.shell("alice", "head -c 3500000 /dev/urandom > random; sha256sum < random; echo written > small");
     no_space(&result, "error");
@@ -262,35 +218,35 @@ fn a_save_that_does_not_fit_is_an_error_and_nothing_is_lost_once_there_is_space(
     assert_eq!(more["ran"], "no", "{more:#}");
     assert_eq!(cell.call("alice", "read_file", &json!({ "path": "small" }))["output"]["content"], "written\n");
 
-    disk.free_again();
+    cell.disk().free_again();
     let after = cell.shell("alice", "sha256sum < random; cat saved small; ls more 2>/dev/null; true");
     assert_eq!(stdout(&after), format!("{sum}saved\nwritten\n"));
     assert_eq!(after["slot"]["durable"], true, "{after:#}");
     cell.stop();
     cell.serve();
     assert_eq!(cell.output_of("alice", "sha256sum < random; cat saved small"), format!("{sum}saved\nwritten\n"));
-    drop_with(cell, disk);
+    cell.finish();
 }
 
 #[test]
 fn a_server_that_cannot_save_when_it_stops_keeps_the_workspace_for_the_next_start() {
-    let Some((mut cell, disk)) = on_a_small_disk("64m") else { return };
-    disk.fill_up_to(5 << 20);
+    let Some(mut cell) = saved_on_a_small_disk() else { return };
+    cell.disk().fill_up_to(5 << 20);
     let result = cell.shell("alice", "head -c 3500000 /dev/urandom > random; sha256sum < random");
     no_space(&result, "error");
     let sum = result["output"]["stdout"].as_str().unwrap().to_owned();
     let log = cell.stop();
     assert!(log.contains("not saved; the workspace stays on this host"), "{log}");
-    disk.free_again();
+    cell.disk().free_again();
     cell.serve();
     assert_eq!(cell.output_of("alice", "sha256sum < random; cat saved"), format!("{sum}saved\n"));
-    drop_with(cell, disk);
+    cell.finish();
 }
 
 #[test]
 fn a_disk_without_any_space_takes_no_calls_and_loses_none() {
-    let Some((cell, disk)) = on_a_small_disk("64m") else { return };
-    disk.fill_up_to(0);
+    let Some(cell) = saved_on_a_small_disk() else { return };
+    cell.disk().fill_up_to(0);
     // The state store may have room of its own for a few more.
     let refused = wait_for("calls are refused", Duration::from_secs(30), || {
         let call = json!([{ "tool": "execute", "input": { "command": "true", "stdin": "x".repeat(1 << 20) } }]);
@@ -308,7 +264,7 @@ fn a_disk_without_any_space_takes_no_calls_and_loses_none() {
         _ => assert_eq!(code(&bob.json()["results"][0]), "no_space", "{}", bob.text()),
     }
     assert!(cell.containers().len() <= 1);
-    disk.free_again();
+    cell.disk().free_again();
     assert_eq!(cell.output_of("alice", "cat saved"), "saved\n");
     assert_eq!(cell.output_of("bob", "echo fine"), "fine\n");
     let open: Vec<Value> = ["queued", "running"]
@@ -316,35 +272,24 @@ fn a_disk_without_any_space_takes_no_calls_and_loses_none() {
         .flat_map(|state| cell.get(&format!("/v1/calls?state={state}")).json()["items"].as_array().unwrap().clone())
         .collect();
     assert_eq!(open, Vec::<Value>::new());
-    drop_with(cell, disk);
+    cell.finish();
 }
 
 #[test]
 fn a_result_that_finds_no_space_is_recorded_when_there_is_some() {
-    let Some(mut cell) = Cell::new(&format!("[snapshots]\ndurability = \"stop\"\n{BYPASS}")) else { return };
-    let Some(disk) = SmallDisk::mount(&cell.data_dir(), "64m") else {
-        cell.finish();
-        return;
-    };
-    cell.serve();
+    let Some(cell) = on_a_small_disk("stop") else { return };
     cell.output_of("alice", "true");
     let call = cell.start_shell("alice", "until [ -e go ]; do sleep 0.05; done; seq 1 100000");
     let slot = cell.container().rsplit('-').next().unwrap().to_owned();
-    disk.fill_up_to(0);
+    cell.disk().fill_up_to(0);
     // A file without content takes no space.
     std::fs::File::create(cell.workspace(&slot).join("go")).unwrap();
     wait_for("the result finds no space", Duration::from_secs(20), || {
         let log = cell.log();
         if log.contains("a result could not be recorded") { Ok(()) } else { Err(log) }
     });
-    disk.free_again();
+    cell.disk().free_again();
     let recorded = cell.until(&call, "succeeded");
     assert_eq!(recorded["output"]["stdout_bytes"], 588_895, "{recorded:#}");
-    drop_with(cell, disk);
-}
-
-/// The cell ends while its disk is there.
-fn drop_with(cell: Cell, disk: SmallDisk) {
     cell.finish();
-    drop(disk);
 }

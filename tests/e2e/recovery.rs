@@ -41,10 +41,7 @@ fn a_container_that_vanishes_under_a_call_is_told_and_the_next_call_goes_on() {
     cell.output_of("alice", "echo kept > file");
     let call = cell.start_shell("alice", "echo begun > begun; sleep 600");
     let container = cell.container();
-    wait_for("the call has begun", Duration::from_secs(10), || {
-        let slot = container.rsplit('-').next().unwrap();
-        if cell.workspace(slot).join("begun").exists() { Ok(()) } else { Err("no file yet".to_owned()) }
-    });
+    cell.wait_for_file("begun");
     cell.docker.remove(&container);
     let lost = cell.until(&call, "error");
     assert_eq!((code(&lost), &lost["ran"]), ("sandbox_lost", &json!("unknown")), "{lost:#}");
@@ -133,7 +130,8 @@ fn a_server_that_is_told_to_stop_lets_running_calls_end() {
 fn a_call_that_outlasts_the_grace_time_is_cancelled_and_what_it_wrote_is_saved() {
     let Some(mut cell) = Cell::start(&format!("[server]\ngrace_ms = 500\n{BYPASS}")) else { return };
     cell.output_of("alice", "true");
-    let call = cell.start_shell("alice", "echo kept > file; sleep 600");
+    let call = cell.start_shell("alice", "echo kept > file; touch begun; sleep 600");
+    cell.wait_for_file("begun");
     let waiting = json!([{ "tool": "execute", "input": { "command": "touch ran" } }]);
     let context = json!({ "agent": "coder", "user": "alice" });
     let waiting = cell.post("/v1/calls", &json!({ "context": context, "calls": waiting, "wait": "none" })).json();
@@ -145,7 +143,7 @@ fn a_call_that_outlasts_the_grace_time_is_cancelled_and_what_it_wrote_is_saved()
     expect_state(&cell.recorded(&call), "cancelled");
     let waiting = cell.recorded(&waiting);
     assert!(["cancelled", "error"].contains(&waiting["state"].as_str().unwrap()), "{waiting:#}");
-    assert_eq!(cell.output_of("alice", "cat file; ls"), "kept\nfile\n");
+    assert_eq!(cell.output_of("alice", "cat file; ls"), "kept\nbegun\nfile\n");
     cell.finish();
 }
 

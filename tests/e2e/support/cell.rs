@@ -1,12 +1,13 @@
 //! One test's world: a data directory, a configuration, a server.
 
 use super::client::Client;
+use super::disk::SmallDisk;
 use super::docker::Docker;
 use super::http::Target;
 use super::leftovers::leftovers;
 use super::program::{Ended, command};
 use super::server::Server;
-use super::wait::skip_or_fail;
+use super::wait::{SHORT, skip_or_fail, wait_for};
 use rustix::process::Signal;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
@@ -24,6 +25,8 @@ static CELLS: (Mutex<usize>, Condvar) = (Mutex::new(0), Condvar::new());
 /// One test's world. [`Cell::finish`] ends it.
 #[derive(Debug)]
 pub(crate) struct Cell {
+    // Before the directory that it is mounted in: fields end in their order.
+    disk: Option<SmallDisk>,
     directory: TempDir,
     pub(crate) docker: Docker,
     server: Option<(Server, Client)>,
@@ -62,7 +65,7 @@ impl Cell {
         let turn = Turn::wait();
         // Short, because a socket's path has a bound.
         let directory = tempfile::Builder::new().prefix("tc-").tempdir_in("/tmp").unwrap();
-        let cell = Self { directory, docker, server: None, finished: false, _turn: turn };
+        let cell = Self { disk: None, directory, docker, server: None, finished: false, _turn: turn };
         cell.configure(config);
         Some(cell)
     }
@@ -104,6 +107,18 @@ impl Cell {
 
     pub(crate) fn data_dir(&self) -> PathBuf {
         self.directory().join("d")
+    }
+
+    /// Puts the data directory on a disk of this size. `false`: this machine does not let it.
+    #[track_caller]
+    pub(crate) fn mount(&mut self, size: &str) -> bool {
+        self.disk = SmallDisk::mount(&self.data_dir(), size);
+        self.disk.is_some()
+    }
+
+    #[track_caller]
+    pub(crate) fn disk(&self) -> &SmallDisk {
+        self.disk.as_ref().expect("a disk is mounted")
     }
 
     /// `toolcell --config … ARGUMENTS`
@@ -198,6 +213,16 @@ impl Cell {
     /// The directory on this host that is `/workspace` in this slot.
     pub(crate) fn workspace(&self, slot: &str) -> PathBuf {
         self.data_dir().join("slots").join(slot).join("root-2f776f726b7370616365")
+    }
+
+    /// Waits until a file of the one workspace is there.
+    #[track_caller]
+    pub(crate) fn wait_for_file(&self, name: &str) {
+        let container = self.container();
+        let path = self.workspace(container.rsplit('-').next().unwrap()).join(name);
+        wait_for(&format!("{} is there", path.display()), SHORT, || {
+            path.symlink_metadata().map(drop).map_err(|error| error.to_string())
+        });
     }
 
     /// Stops the server if one runs and asserts that nothing is left.

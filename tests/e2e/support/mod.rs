@@ -2,6 +2,7 @@
 
 mod cell;
 mod client;
+mod disk;
 mod docker;
 mod http;
 mod leftovers;
@@ -12,4 +13,4 @@ mod wait;
 pub(crate) use cell::Cell;
 pub(crate) use client::{code, expect_state, stdout};
 pub(crate) use program::{Ended, command, program};
-pub(crate) use wait::{skip_or_fail, wait_for};
+pub(crate) use wait::wait_for;
