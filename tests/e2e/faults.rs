@@ -1,6 +1,7 @@
 //! An engine that is not there, a disk that is full, a process that dies.
 
 use crate::support::{Cell, code, expect_state, program, stdout, wait_for};
+use rustix::process::Signal;
 use serde_json::{Value, json};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::process::Command;
@@ -125,11 +126,13 @@ fn a_server_that_is_killed_and_never_called_again_saves_what_was_there() {
     let Some(mut cell) = Cell::start(&format!("[snapshots]\ndurability = \"stop\"\n{BYPASS}")) else { return };
     let result = cell.shell("alice", "echo unsaved > file");
     assert_eq!((&result["slot"]["durable"], &result["slot"]["snapshot"]), (&json!(false), &Value::Null));
+    let slot = result["slot"]["key"].as_str().unwrap();
+    let manifests = cell.data_dir().join("snapshots/objects").join(slot).join("manifests");
+    assert!(!manifests.exists());
     cell.kill();
     cell.serve();
     wait_for("the workspace is saved", Duration::from_secs(20), || {
-        let log = cell.log();
-        if log.contains("a workspace that a crash left behind is saved") { Ok(()) } else { Err(log) }
+        if manifests.exists() { Ok(()) } else { Err(cell.log()) }
     });
     cell.stop();
     assert_eq!(cell.containers(), Vec::<String>::new());
@@ -235,8 +238,11 @@ fn a_server_that_cannot_save_when_it_stops_keeps_the_workspace_for_the_next_star
     let result = cell.shell("alice", "head -c 3500000 /dev/urandom > random; sha256sum < random");
     no_space(&result, "error");
     let sum = result["output"]["stdout"].as_str().unwrap().to_owned();
-    let log = cell.stop();
-    assert!(log.contains("not saved; the workspace stays on this host"), "{log}");
+    cell.signal(Signal::TERM);
+    let ended = cell.ended();
+    let (what, why, _) = ended.failure(125);
+    assert!(what.contains("stay on this host") && why.contains("1 could not be saved"), "{ended:?}");
+    assert!(ended.stderr.contains("ERROR") && ended.stderr.contains("no space"), "{ended:?}");
     cell.disk().free_again();
     cell.serve();
     assert_eq!(cell.output_of("alice", "sha256sum < random; cat saved"), format!("{sum}saved\n"));

@@ -175,11 +175,18 @@ impl Cell {
     /// Waits for the end of a server that was told to stop; it must be a clean one. Answers with its log.
     #[track_caller]
     pub(crate) fn stopped(&mut self) -> String {
+        let ended = self.ended();
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        ended.stderr
+    }
+
+    /// Waits for the end of a server that was told to stop.
+    #[track_caller]
+    pub(crate) fn ended(&mut self) -> Ended {
         let status = self.server_mut().wait();
         let log = self.log();
         self.server = None;
-        assert_eq!(status.code(), Some(0), "the server ended with {status}: {log}");
-        log
+        Ended { code: status.code(), stdout: String::new(), stderr: log }
     }
 
     /// SIGTERM, and all that follows from it.
