@@ -13,15 +13,22 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-/// Connections of one listener at once; more wait to be accepted. The command line raises the limit of open files
-/// well above twice this.
+/// Connections of one listener at once, where the process may open enough files; more wait to be accepted.
 const MAX_CONNECTIONS: usize = 512;
 /// How long a client may take from connecting, or from its last answer, to the end of its next request's headers.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// A quarter of the process's descriptors for each of the two listeners: the other half is for calls and saves.
+fn max_connections() -> usize {
+    let files = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    files
+        .map_or(MAX_CONNECTIONS, |files| usize::try_from(files / 4).unwrap_or(MAX_CONNECTIONS))
+        .clamp(1, MAX_CONNECTIONS)
+}
+
 /// Serves connections until `stop`; then lets open requests end.
 pub(crate) async fn accept<L: Listener>(mut listener: L, router: Router, stop: &CancellationToken) {
-    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let places = Arc::new(Semaphore::new(max_connections()));
     let graceful = GracefulShutdown::new();
     let mut connections = JoinSet::new();
     loop {
