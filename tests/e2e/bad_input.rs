@@ -228,7 +228,7 @@ fn file_tools_name_what_is_in_their_way() {
         ("read_file", json!({ "path": "dangling" }), "not_found"),
         ("read_file", json!({ "path": "large/x" }), "not_a_directory"),
         ("read_file", json!({ "path": "binary" }), "not_utf8"),
-        ("read_file", json!({ "path": "x".repeat(300) }), "invalid"),
+        ("read_file", json!({ "path": "x".repeat(300) }), "too_large"),
     ];
     for (tool, input, expected) in cases {
         let result = cell.call("alice", tool, &input);

@@ -422,8 +422,8 @@ pub enum Resolution {
     Real(Bytes),
     /// It cannot be resolved (a loop, a forbidden parent, `..` behind something that does not exist).
     Unresolvable {
-        /// In words.
-        reason: String,
+        /// Why.
+        error: GuestError,
     },
 }
 

@@ -172,8 +172,8 @@ impl Call {
 
     /// Whether the report is worth a look at the container's out-of-memory kills.
     pub(crate) fn needs_oom_check(&self) -> bool {
-        self.outcome.is_none()
-            && self.done.as_ref().is_some_and(|done| done.exit_code != Some(0) || done.killed_by_others)
+        // Whatever the exit code: the killed process may have been any one of the tree.
+        self.outcome.is_none() && self.done.is_some()
     }
 
     /// When the tree is gone and the pipes are empty, the call has ended. `oom_kills` as they are now.

@@ -2,7 +2,7 @@
 
 use super::Answers;
 use super::paths::{check, open_any, real_path};
-use crate::errors::reason;
+use crate::errors::io_failure;
 use rustix::fd::OwnedFd;
 use rustix::fs::{FileType, Mode, OFlags, fstat, open, openat, readlinkat};
 use rustix::io::Errno;
@@ -23,7 +23,7 @@ pub(crate) fn answer(answers: Answers<'_>, paths: &[Bytes]) -> Result<(), GuestE
         .iter()
         .map(|path| match resolve(path) {
             Ok(real) => Resolution::Real(real.into()),
-            Err(reason) => Resolution::Unresolvable { reason },
+            Err(error) => Resolution::Unresolvable { error },
         })
         .collect();
     answers.finish(&GuestMessage::Resolved { op: answers.op(), paths });
@@ -31,14 +31,14 @@ pub(crate) fn answer(answers: Answers<'_>, paths: &[Bytes]) -> Result<(), GuestE
 }
 
 /// The real path, as the tool user finds it. What does not exist keeps its name.
-pub(crate) fn resolve(path: &[u8]) -> Result<Vec<u8>, String> {
-    check(path).map_err(|error| error.message)?;
+pub(crate) fn resolve(path: &[u8]) -> Result<Vec<u8>, GuestError> {
+    check(path)?;
     let found = match open_any(path).and_then(real_path) {
         Err(Errno::NOENT) => walk(path),
         found => found,
     };
-    let real = found.map_err(reason)?;
-    check(&real).map_err(|error| error.message)?;
+    let real = found.map_err(|errno| io_failure(errno, "resolve", path))?;
+    check(&real)?;
     Ok(real)
 }
 

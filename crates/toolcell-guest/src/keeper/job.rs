@@ -52,8 +52,6 @@ pub(crate) struct Done {
     pub(crate) cause: Option<Cause>,
     /// Processes that outlived the main one and were ended.
     pub(crate) left_behind: u32,
-    /// A process of the tree died of a SIGKILL that the keeper had not sent.
-    pub(crate) killed_by_others: bool,
     /// From the start to the main process's end.
     pub(crate) wall_us: u64,
     /// CPU time of the tree in user mode.

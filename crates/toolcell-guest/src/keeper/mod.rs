@@ -227,9 +227,6 @@ impl Tree {
         self.done.user_us = self.done.user_us.saturating_add(ended.user_us);
         self.done.system_us = self.done.system_us.saturating_add(ended.system_us);
         self.done.max_rss_kib = self.done.max_rss_kib.max(ended.max_rss_kib);
-        if ended.signal == Some(libc::SIGKILL) && !matches!(self.phase, Phase::Killing { .. }) {
-            self.done.killed_by_others = true;
-        }
         if ended.pid == self.main && !self.main_ended {
             self.main_ended = true;
             self.done.exit_code = ended.exit_code;

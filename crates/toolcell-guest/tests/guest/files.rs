@@ -467,7 +467,9 @@ fn resolving_says_where_paths_lead() {
     assert_eq!(paths.first(), Some(&Resolution::Real(bytes("/etc/passwd"))));
     assert_eq!(paths.get(1), Some(&Resolution::Real(path_bytes(&work.join("new")))));
     assert_eq!(paths.get(2), Some(&Resolution::Real(path_bytes(&work.join("missing/parent/file")))));
-    assert!(matches!(paths.get(3), Some(Resolution::Unresolvable { .. })));
+    let looped =
+        matches!(paths.get(3), Some(Resolution::Unresolvable { error }) if error.code == ErrorCode::TooManyLinks);
+    assert!(looped, "{paths:?}");
     for (count, refused) in [(256, false), (257, true)] {
         let op = host.op();
         let answer = host.ask(&HostMessage::Resolve { op, paths: vec![bytes("/"); count] });

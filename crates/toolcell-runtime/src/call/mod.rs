@@ -317,16 +317,16 @@ impl Inner {
         let resolutions = residency.sandbox.link().resolve(paths).await.map_err(CallError::Sandbox)?;
         let mut real = Vec::with_capacity(logical.len());
         for (path, resolution) in logical.iter().zip(resolutions) {
-            let unresolvable = |reason: &str| CallFault {
-                code: "not_found".to_owned(),
-                message: format!("`{path}` cannot be resolved: {reason}"),
-            };
+            let refused =
+                |code: &str, why: &str| CallFault { code: code.to_owned(), message: format!("`{path}`: {why}") };
             match resolution {
                 Resolution::Real(bytes) => match ContainerPath::from_bytes(&bytes) {
                     Ok(path) => real.push(path),
-                    Err(error) => return Ok(Err(unresolvable(&error.to_string()))),
+                    Err(error) => return Ok(Err(refused("invalid", &error.to_string()))),
                 },
-                Resolution::Unresolvable { reason } => return Ok(Err(unresolvable(&reason))),
+                Resolution::Unresolvable { error } => {
+                    return Ok(Err(CallFault { code: error.code.as_str().to_owned(), message: error.message }));
+                }
             }
         }
         Ok(Ok(real))
