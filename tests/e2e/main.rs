@@ -21,6 +21,7 @@ mod cli;
 mod exec;
 mod faults;
 mod hardening;
+mod hostile;
 mod http_face;
 mod images;
 mod permissions;
