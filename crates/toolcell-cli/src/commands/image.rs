@@ -1,6 +1,7 @@
 //! `toolcell image`: the recipes travel inside this program.
 
-use crate::cli::{ImageArgs, ImageCommand, ImageName};
+use super::context::load;
+use crate::cli::{ConfigArgs, ImageArgs, ImageCommand, ImageName};
 use crate::failure::Failure;
 use std::path::Path;
 use std::process::ExitCode;
@@ -13,7 +14,8 @@ const RECIPES: [(&str, &str); 3] = [
     ("node/Dockerfile", include_str!("../../../../images/node/Dockerfile")),
 ];
 
-pub(crate) async fn run(args: ImageArgs) -> Result<ExitCode, Failure> {
+pub(crate) async fn run(config: &ConfigArgs, args: ImageArgs) -> Result<ExitCode, Failure> {
+    let engine = load(config)?.docker_host();
     let ImageCommand::Build { image } = args.command;
     let name = match image {
         ImageName::Base => "base",
@@ -23,7 +25,8 @@ pub(crate) async fn run(args: ImageArgs) -> Result<ExitCode, Failure> {
     let failed = |error: &dyn std::error::Error| Failure::of(what.clone(), error);
     let directory = tempfile::tempdir().map_err(|error| failed(&error))?;
     write_recipes(directory.path()).map_err(|error| failed(&error))?;
-    let status = Command::new("bash").arg(directory.path().join("build")).arg(name).status().await;
+    let status =
+        Command::new("bash").arg(directory.path().join("build")).arg(name).env("DOCKER_HOST", engine).status().await;
     let status = status.map_err(|error| failed(&error))?;
     if status.success() {
         Ok(ExitCode::SUCCESS)
