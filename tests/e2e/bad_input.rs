@@ -16,7 +16,7 @@ fn a_missing_image_is_named_with_what_to_do_and_leaves_nothing() {
         expect_state(&result, "error");
         assert_eq!((code(&result), &result["ran"]), ("image_missing", &json!("no")), "{result:#}");
         let detail = result["problem"]["detail"].as_str().unwrap();
-        assert!(detail.contains("toolcell/no-such") && detail.contains("toolcell image build"), "{detail}");
+        assert!(detail.contains("toolcell/no-such") && detail.contains("build it, or name another image"), "{detail}");
     }
     let ended = cell.toolcell(&["run", "--agent", "coder", "--user", "alice", "--", "true"]);
     let (_, why, _) = ended.failure(125);

@@ -28,8 +28,8 @@ fn run_passes_output_and_exit_code_through_with_and_without_a_server() {
         let killed = run(&cell, &[], &["sh", "-c", "kill -KILL $$"]);
         assert_eq!(killed.code, Some(137), "{killed:?}");
         let missing = run(&cell, &[], &["no-such-program"]);
-        let (what, why, _) = missing.failure(125);
-        assert!(what.contains("not_found") && why.contains("no-such-program"), "{missing:?}");
+        assert_eq!(missing.code, Some(127), "{missing:?}");
+        assert!(missing.stderr.contains("no-such-program"), "{missing:?}");
         let words = run(&cell, &[], &["printf", "%s|", "a b", "$HOME", "--version"]);
         assert_eq!(words.stdout, "a b|$HOME|--version|");
     }
@@ -83,7 +83,7 @@ fn an_interrupted_command_ends_and_its_workspace_is_saved() {
     assert_eq!(line, "begun\n");
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     let ended = Ended::from(child.wait_with_output().unwrap());
-    assert_eq!(ended.code, Some(137), "{ended:?}");
+    assert_eq!(ended.code, Some(130), "{ended:?}");
     assert_eq!(run(&cell, &[], &["cat", "file"]).stdout, "kept\n");
     cell.finish();
 }
@@ -190,6 +190,23 @@ fn config_check_says_what_it_found() {
     );
     assert!(!cell.data_dir().exists(), "looking makes nothing");
     cell.finish();
+}
+
+#[test]
+fn what_would_not_start_is_no_valid_configuration() {
+    for (config, names) in [
+        ("[agents.coder.permissions]\nmode = \"bypass\"\ndeny = [\"exceute\"]\n", "exceute"),
+        ("[agents.coder.permissions]\nallow = [\"read_file\", \"exec\"]\n", "exec"),
+        ("[agents.coder]\ntools = [\"bash\"]\n", "bash"),
+        ("[docker]\nhost = \"tcp://192.0.2.1:2375\"\n", "tcp://192.0.2.1:2375"),
+    ] {
+        let Some(cell) = Cell::new(config) else { return };
+        for arguments in [&["config", "check"][..], &["run", "--agent", "coder", "--", "true"]] {
+            let (what, why, _) = cell.toolcell(arguments).failure(125);
+            assert!(why.contains(names), "{arguments:?}: {what} {why}");
+        }
+        cell.finish();
+    }
 }
 
 #[test]

@@ -21,14 +21,21 @@ pub(crate) struct ConfigArgs {
     pub(crate) config: Option<PathBuf>,
 }
 
+const RUN_EXIT_CODES: &str = "Exit codes: the command's own; 124 stopped at its deadline, 125 toolcell failed, 126 denied, \
+127 no such command, 130 stopped by ^C, 75 it asks (only with --server, where nobody has answered).";
+const CALL_EXIT_CODES: &str = "Exit codes: 0 succeeded, 1 failed or cancelled, 75 asking, 124 stopped at its deadline, 125 \
+invalid or toolcell failed, 126 denied.";
+
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Serve the HTTP API
     Serve(ServeArgs),
-    /// Run a command of your own in a sandbox
+    /// Run a command of your own in a sandbox: typing it answers an ASK
+    #[command(after_help = RUN_EXIT_CODES)]
     Run(RunArgs),
     /// Make an agent's tool call
+    #[command(after_help = CALL_EXIT_CODES)]
     Call(CallArgs),
     /// Sandbox images
     Image(ImageArgs),

@@ -9,6 +9,10 @@ pub(crate) const EXIT_FAILED: u8 = 125;
 pub(crate) const EXIT_DENIED: u8 = 126;
 /// The command was stopped at its deadline.
 pub(crate) const EXIT_TIMED_OUT: u8 = 124;
+/// There is no such command in the sandbox, as shells have it.
+pub(crate) const EXIT_NOT_FOUND: u8 = 127;
+/// The person who ran the command stopped it, as shells have it.
+pub(crate) const EXIT_INTERRUPTED: u8 = 130;
 /// The call waits for a person.
 pub(crate) const EXIT_ASKING: u8 = 75;
 

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use toolcell_model::{AgentName, IsolationScope, WorkspaceName};
-use toolcell_permission::{ContainerPath, Context, RuleSet, RuleSource};
+use toolcell_permission::{ContainerPath, Context, Rule, RuleSet, RuleSource};
 use toolcell_sandbox::{HostMount, Limits, SandboxSpec, ToolUser};
 use toolcell_tools::Catalogue;
 
@@ -34,6 +34,15 @@ fn one(name: &AgentName, config: AgentConfig) -> Result<Agent, StartError> {
     let permissions = &config.permissions;
     let rules = RuleSet::parse(RuleSource::Policy, &permissions.allow, &permissions.ask, &permissions.deny)
         .map_err(|source| StartError::Rules { agent: name.to_string(), source })?;
+    let known = |rule: &Rule| Catalogue::built_in().tools().any(|tool| rule.matches_tool(tool.name));
+    if let Some(rule) = rules.iter().find(|rule| !rule.text().contains('*') && !known(rule)) {
+        let names: Vec<&str> = Catalogue::built_in().tools().map(|tool| tool.name).collect();
+        return Err(StartError::RuleWithoutTool {
+            agent: name.to_string(),
+            rule: rule.text().to_owned(),
+            tools: names.join(", "),
+        });
+    }
     let context = Context::new(permissions.mode, rules)
         .with_read_only(permissions.read_only)
         .with_working_directories(permissions.working_directories.clone());

@@ -52,6 +52,16 @@ pub enum StartError {
         #[source]
         source: RuleError,
     },
+    /// A rule that would never do anything: a deny that is misspelt must not look like one that holds.
+    #[error("agents.{agent}.permissions: the rule {rule:?} names no tool; the tools are {tools}")]
+    RuleWithoutTool {
+        /// The agent.
+        agent: String,
+        /// The rule.
+        rule: String,
+        /// What there is.
+        tools: String,
+    },
     /// An agent's tools.
     #[error("agents.{agent}.tools: {detail}")]
     Tools {

@@ -112,6 +112,15 @@ impl Runtime {
         Ok(Self { inner, _held: held })
     }
 
+    /// Whether a runtime would start with this configuration, as far as that can be told without opening anything.
+    ///
+    /// # Errors
+    /// [`StartError`].
+    pub fn check(config: &Config) -> Result<(), StartError> {
+        agent::build(config)?;
+        DockerProvider::check_host(&config.docker_host()).map_err(StartError::Sandbox)
+    }
+
     /// The configuration it runs with.
     #[must_use]
     pub fn config(&self) -> &Config {

@@ -163,11 +163,15 @@ impl SandboxError {
                 Some("add this user to the `docker` group, or use a rootless engine through DOCKER_HOST".to_owned())
             }
             Self::EngineAddress { .. } => Some("use unix:///path/to/docker.sock".to_owned()),
-            Self::ImageMissing { image, .. } => Some(if image.starts_with("toolcell/") {
-                format!("`toolcell image build {}` makes it", image_short_name(image))
-            } else {
-                format!("`docker pull {image}` shows what the registry says")
-            }),
+            Self::ImageMissing { image, .. } => {
+                Some(if matches!(image_short_name(image), "base" | "node") && image.starts_with("toolcell/") {
+                    format!("`toolcell image build {}` makes it", image_short_name(image))
+                } else if image.starts_with("toolcell") {
+                    "build it, or name another image: agents.NAME.image".to_owned()
+                } else {
+                    format!("`docker pull {image}` shows what the registry says")
+                })
+            }
             Self::Host { source, .. } if is_no_space(source) => {
                 Some("free space under data_dir, then call again: nothing was lost".to_owned())
             }

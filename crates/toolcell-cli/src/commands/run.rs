@@ -4,7 +4,9 @@ use super::call::batch_request;
 use super::context::{Backend, backend, load, only_result, request};
 use crate::cli::{ConfigArgs, RunArgs};
 use crate::client::{Answer, Server};
-use crate::failure::{EXIT_ASKING, EXIT_DENIED, EXIT_FAILED, EXIT_TIMED_OUT, Failure};
+use crate::failure::{
+    EXIT_ASKING, EXIT_DENIED, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_NOT_FOUND, EXIT_TIMED_OUT, Failure,
+};
 use crate::logging;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -14,6 +16,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
+use toolcell_model::CallRef;
 use toolcell_runtime::{LiveOutput, Runtime, Stream};
 use toolcell_server::wire;
 
@@ -77,6 +80,8 @@ async fn run_here(runtime: &Runtime, body: &Value) -> Result<Value, Failure> {
     request.live = Some(live);
     let failed = |error: std::io::Error| Failure::of("signals cannot be caught", &error);
     let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
+    let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
+    let mut hang_up = signal(SignalKind::hangup()).map_err(failed)?;
     let batch = runtime.submit(request).await?;
     let (id, calls) = (batch.id.clone(), batch.calls.clone());
     loop {
@@ -85,17 +90,21 @@ async fn run_here(runtime: &Runtime, body: &Value) -> Result<Value, Failure> {
                 Some(piece) => print_piece(piece.stream == Stream::Stderr, &piece.data)?,
                 None => break,
             },
-            _ = interrupt.recv() => {
-                for call in &calls {
-                    // One that has ended needs no stopping.
-                    let _ = runtime.cancel(call);
-                }
-            }
+            _ = interrupt.recv() => cancel_all(runtime, &calls),
+            _ = terminate.recv() => cancel_all(runtime, &calls),
+            _ = hang_up.recv() => cancel_all(runtime, &calls),
         }
     }
     let records = batch.wait(LONGEST).await;
     let records = records.map_err(|error| Failure::of("the result cannot be read", &error))?;
     Ok(wire::batch(&id, &records))
+}
+
+fn cancel_all(runtime: &Runtime, calls: &[CallRef]) {
+    for call in calls {
+        // One that has ended needs no stopping.
+        let _ = runtime.cancel(call);
+    }
 }
 
 /// Prints what comes line by line; the last line is the batch.
@@ -153,6 +162,9 @@ fn print_whole(batch: &Value) -> Result<(), Failure> {
 
 /// The exit code, and a word where it alone would not tell.
 fn conclude(result: &Value) -> Result<ExitCode, Failure> {
+    if result.pointer("/slot/ephemeral").and_then(Value::as_bool) == Some(true) {
+        eprintln!("toolcell: without --user or --session the workspace is gone now");
+    }
     let text = |pointer: &str| result.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
     match text("/state").as_str() {
         "succeeded" => Ok(ExitCode::SUCCESS),
@@ -168,7 +180,15 @@ fn conclude(result: &Value) -> Result<ExitCode, Failure> {
             eprintln!("toolcell: it waits for an approval\n  {}", text("/decision/message"));
             Ok(ExitCode::from(EXIT_ASKING))
         }
-        "failed" | "cancelled" => {
+        "cancelled" => {
+            eprintln!("toolcell: stopped");
+            Ok(ExitCode::from(EXIT_INTERRUPTED))
+        }
+        "failed" if text("/error/code") == "not_found" => {
+            eprintln!("toolcell: {}", text("/error/message"));
+            Ok(ExitCode::from(EXIT_NOT_FOUND))
+        }
+        "failed" => {
             let code = result.pointer("/output/exit_code").and_then(Value::as_u64).and_then(|c| u8::try_from(c).ok());
             match code {
                 Some(code) => Ok(ExitCode::from(code)),

@@ -15,8 +15,8 @@ use toolcell_model::{
     CallContext, CallFault, CallOutcome, CallRef, CallState, Durable, Ran, SlotReport, TimingMs, ToolName,
 };
 use toolcell_permission::{
-    Authorization, CallDigest, Clearance, ContainerPath, Decision, DescribedCall, Effect, Permit, ToolDescription,
-    authorize,
+    Authorization, Basis, CallDigest, Clearance, ContainerPath, Decision, DescribedCall, Effect, Permit,
+    ToolDescription, authorize,
 };
 use toolcell_protocol::{Resolution, Stream};
 use toolcell_state::{CallUpdate, FinishedCall};
@@ -259,6 +259,11 @@ impl Inner {
             }
         };
         progress.decision = decision_json(permit.decision());
+        if permit.basis() == Basis::Operator
+            && let Some(decision) = progress.decision.as_mut().and_then(serde_json::Value::as_object_mut)
+        {
+            decision.insert("answered_by".to_owned(), permit.basis().as_str().into());
+        }
         if placed.attention.cancel.is_cancelled() {
             return Err(CallError::CancelledBeforeStart);
         }

@@ -70,17 +70,26 @@ impl DockerProvider {
     /// [`SandboxError::EngineAddress`], [`SandboxError::Host`].
     pub fn new(config: DockerConfig) -> Result<Self, SandboxError> {
         let DockerConfig { host, instance, data_dir, pull_timeout, orphan_ttl } = config;
-        if !host.starts_with("unix://") {
-            // The guest's socket is a file that container and host share: a remote engine has no such file.
-            let source = EngineError::UnsupportedURISchemeError { uri: host.clone() };
-            return Err(SandboxError::EngineAddress { host, source });
-        }
+        Self::check_host(&host)?;
         let run_dir = data_dir.join("run");
         create_private_dir(&run_dir)?;
         let guest = guest_binary::unpack(&data_dir.join("guest"))?;
         let starts = Semaphore::new(PARALLEL_STARTS);
         let docker = OnceCell::new();
         Ok(Self { docker, host, instance, run_dir, guest, starts, pull_timeout, orphan_ttl })
+    }
+
+    /// Whether the engine's address is of a kind that can be used: the guest's socket is a file that container and host
+    /// share, and a remote engine has no such file.
+    ///
+    /// # Errors
+    /// [`SandboxError::EngineAddress`].
+    pub fn check_host(host: &str) -> Result<(), SandboxError> {
+        if host.starts_with("unix://") {
+            return Ok(());
+        }
+        let source = EngineError::UnsupportedURISchemeError { uri: host.to_owned() };
+        Err(SandboxError::EngineAddress { host: host.to_owned(), source })
     }
 
     /// The connection, made and its API version agreed on at first use. An engine that was not there is tried again.
