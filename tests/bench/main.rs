@@ -26,7 +26,7 @@ const WARM_ROUNDS: usize = 1000;
 const SHELL_ROUNDS: usize = 300;
 const EXEC_API_ROUNDS: usize = 30;
 const EXEC_CLI_ROUNDS: usize = 10;
-const COLD_ROUNDS: usize = 12;
+const COLD_ROUNDS: usize = 15;
 
 fn timed<T>(work: impl FnOnce() -> T) -> (f64, T) {
     let start = Instant::now();
@@ -100,12 +100,18 @@ fn cold(server: &Server, engine: &Engine) {
     let input = json!({ "argv": ["/bin/true"] });
     let like = server.container("warm");
     let (mut plain, mut slot) = (Vec::new(), Vec::new());
+    let name = |round: usize| format!("toolcell-bench-{}-{round}", std::process::id());
     for round in 0..COLD_ROUNDS {
-        let name = format!("toolcell-bench-{}-{round}", std::process::id());
-        plain.push(timed(|| engine.create_and_start_like(&like, &name)).0);
-        engine.remove(&name);
+        // In turn, so that neither always follows what the other leaves to clean up; containers go at the end.
+        if round % 2 == 0 {
+            plain.push(timed(|| engine.create_and_start_like(&like, &name(round))).0);
+        }
         slot.push(timed(|| http.call(&format!("cold-{round}"), &input)).0);
+        if round % 2 == 1 {
+            plain.push(timed(|| engine.create_and_start_like(&like, &name(round))).0);
+        }
     }
+    (0..COLD_ROUNDS).for_each(|round| engine.remove(&name(round)));
     let (plain, slot) = (p50(&mut plain), p50(&mut slot));
     println!("docker create + start by API      p50 {plain:8.1} ms");
     println!("first call of a cold slot         p50 {slot:8.1} ms   {:5.2} x create + start", slot / plain);
