@@ -18,7 +18,6 @@ pub(crate) const SOCKET_NAME: &str = "guest.sock";
 pub(crate) struct Ready {
     pub(crate) calls: Vec<LiveCall>,
     pub(crate) next_op: Op,
-    pub(crate) shell: Option<String>,
 }
 
 /// The container that is expected at the socket.
@@ -111,8 +110,8 @@ async fn shake_hands_unbounded(
     decoder.trust();
     let ready = next_body(&stream, &mut decoder, identity).await?;
     match toolcell_protocol::frame::decode_body(&ready) {
-        Ok(GuestMessage::Ready { calls, next_op, shell }) => {
-            Ok(GuestLink::new(identity.container.to_owned(), stream, decoder, Ready { calls, next_op, shell }))
+        Ok(GuestMessage::Ready { calls, next_op, shell: _ }) => {
+            Ok(GuestLink::new(identity.container.to_owned(), stream, decoder, Ready { calls, next_op }))
         }
         Ok(_) => Err(protocol(identity, "the first message was not Ready".to_owned())),
         Err(error) => Err(protocol(identity, error.to_string())),

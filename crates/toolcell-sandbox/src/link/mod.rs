@@ -54,7 +54,6 @@ pub(crate) struct Shared {
     drained: Notify,
     operations: Mutex<Operations>,
     next_op: AtomicU64,
-    shell: Option<String>,
     live: Vec<LiveCall>,
     closed: CancellationToken,
 }
@@ -89,7 +88,6 @@ impl GuestLink {
             drained: Notify::new(),
             operations: Mutex::default(),
             next_op: AtomicU64::new(ready.next_op.max(1)),
-            shell: ready.shell,
             live: ready.calls,
             closed: CancellationToken::new(),
         });
@@ -98,48 +96,16 @@ impl GuestLink {
         Self { shared, _pump: AbortOnDropHandle::new(pump) }
     }
 
-    /// The shell that the image has, as an absolute path in the container.
-    #[must_use]
-    pub fn shell(&self) -> Option<&str> {
-        self.shared.shell.as_deref()
-    }
-
     /// Execs that the guest still held when it connected: what an earlier host left behind.
     #[must_use]
     pub fn live_calls(&self) -> &[LiveCall] {
         &self.shared.live
     }
 
-    /// Completes when the connection has ended. Cancel safe.
-    pub async fn closed(&self) {
-        self.shared.closed.cancelled().await;
-    }
-
     /// Whether the connection has ended.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.shared.closed.is_cancelled()
-    }
-
-    /// Asks whether the guest is there. Cancel safe.
-    ///
-    /// # Errors
-    /// [`SandboxError::LinkLost`], [`SandboxError::GuestTimeout`].
-    pub async fn ping(&self) -> Result<(), SandboxError> {
-        let operation = self.open(queue::SMALL_BYTES)?;
-        self.send(&HostMessage::Ping { op: operation.op })?;
-        match operation.next_within(Duration::from_secs(10)).await? {
-            GuestMessage::Pong { .. } => Ok(()),
-            other => Err(self.shared.unexpected(&other)),
-        }
-    }
-
-    /// Asks the guest to end everything and exit.
-    ///
-    /// # Errors
-    /// [`SandboxError::LinkLost`].
-    pub fn shutdown(&self) -> Result<(), SandboxError> {
-        self.send(&HostMessage::Shutdown)
     }
 
     fn open(&self, bound_bytes: usize) -> Result<Operation, SandboxError> {
