@@ -62,19 +62,12 @@ impl DockerProvider {
         let create = || docker.create_container(Some(options.clone()), body.clone());
         let first = tokio::time::timeout(super::STEP_TIMEOUT, create()).await;
         if let Ok(Err(EngineError::DockerResponseServerError { status_code: 409, .. })) = first {
-            self.remove_container_only(name).await?;
+            self.remove_container("remove a leftover named", name).await?;
             self.step("create", name, create()).await?;
         } else {
             self.step("create", name, async { first.unwrap_or(Err(EngineError::RequestTimeoutError)) }).await?;
         }
         Ok(Created { name: name.to_owned(), listener, secret })
-    }
-
-    async fn remove_container_only(&self, name: &str) -> Result<(), SandboxError> {
-        let options = bollard::query_parameters::RemoveContainerOptionsBuilder::new().force(true).v(true).build();
-        let docker = self.docker().await?;
-        let removed = docker.remove_container(name, Some(options));
-        self.step("remove a leftover named", name, removed).await
     }
 
     fn body(&self, socket_dir: &Path, secret: &Secret, request: &CreateRequest<'_>) -> ContainerCreateBody {

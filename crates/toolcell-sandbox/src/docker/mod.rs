@@ -15,7 +15,7 @@ use crate::sandbox::Sandbox;
 use async_trait::async_trait;
 use bollard::Docker;
 use bollard::errors::Error as EngineError;
-use bollard::query_parameters::{ListContainersOptionsBuilder, RemoveContainerOptionsBuilder};
+use bollard::query_parameters::{InspectContainerOptions, ListContainersOptionsBuilder, RemoveContainerOptionsBuilder};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -31,6 +31,8 @@ pub const LABEL_TOKEN: &str = "toolcell.token";
 
 /// How long the engine has for one step of a container's life.
 const STEP_TIMEOUT: Duration = Duration::from_secs(60);
+/// How often a container that somebody else removes is looked at.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// Containers that are made or started at once; more would only wait inside the engine.
 const PARALLEL_STARTS: usize = 4;
 
@@ -138,6 +140,21 @@ impl DockerProvider {
         }
     }
 
+    /// Returns once the engine has no container of this name.
+    async fn remove_container(&self, action: &'static str, name: &str) -> Result<(), SandboxError> {
+        let docker = self.docker().await?;
+        let options = RemoveContainerOptionsBuilder::new().force(true).v(true).build();
+        let removed = self.step(action, name, async {
+            match docker.remove_container(name, Some(options)).await {
+                Err(EngineError::DockerResponseServerError { status_code: 404, .. }) => Ok(()),
+                // Somebody else is removing it: until that is done its name is taken.
+                Err(EngineError::DockerResponseServerError { status_code: 409, .. }) => until_gone(docker, name).await,
+                other => other,
+            }
+        });
+        removed.await
+    }
+
     fn remove_home(&self, name: &str) -> Result<(), SandboxError> {
         match std::fs::remove_dir_all(self.home(name)) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -201,21 +218,22 @@ impl SandboxProvider for DockerProvider {
     }
 
     async fn remove(&self, name: &str) -> Result<(), SandboxError> {
-        let options = RemoveContainerOptionsBuilder::new().force(true).v(true).build();
-        let docker = self.docker().await?;
-        let removed = self.step("remove", name, async {
-            match docker.remove_container(name, Some(options)).await {
-                // 404: not there any more; 409: somebody else is removing it.
-                Err(EngineError::DockerResponseServerError { status_code: 404 | 409, .. }) => Ok(()),
-                other => other,
-            }
-        });
-        removed.await?;
+        self.remove_container("remove", name).await?;
         self.remove_home(name)
     }
 
     async fn last_words(&self, name: &str) -> String {
         self.describe_end(name).await
+    }
+}
+
+async fn until_gone(docker: &Docker, name: &str) -> Result<(), EngineError> {
+    loop {
+        match docker.inspect_container(name, None::<InspectContainerOptions>).await {
+            Ok(_) => tokio::time::sleep(LOOK_AGAIN).await,
+            Err(EngineError::DockerResponseServerError { status_code: 404, .. }) => return Ok(()),
+            Err(error) => return Err(error),
+        }
     }
 }
 
