@@ -6,6 +6,7 @@ use serde_json::json;
 use std::io::Write;
 use std::net::TcpStream;
 use std::path::PathBuf;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 const CALL: &str = "[snapshots]\ndurability = \"call\"\n[agents.coder.permissions]\nmode = \"bypass\"\n";
@@ -165,5 +166,32 @@ fn shared_memory_ends_with_its_call() {
                 c.shmat.restype = ctypes.c_void_p; assert c.shmat(i, None, 0); print(\"made\")'";
     assert_eq!(cell.output_of("alice", leak), "made\n");
     assert_eq!(cell.output_of("alice", "tail -n +2 /proc/sysvipc/shm | wc -l"), "0\n");
+    cell.finish();
+}
+
+#[test]
+fn a_listener_that_takes_nothing_keeps_no_call_alive() {
+    let Some(cell) = Cell::bypass() else { return };
+    let endless = ["--", "sh", "-c", "touch begun; exec yes"];
+    let run = |options: &[&str]| {
+        let arguments = [&["run", "--agent", "coder", "--user", "alice"], options, &endless].concat();
+        // Its output is a pipe that nobody reads.
+        cell.command(&arguments).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap()
+    };
+    for (options, state) in [(&[][..], "cancelled"), (&["--timeout", "1"], "timed_out")] {
+        let mut child = run(options);
+        let call = wait_for("the call", Duration::from_secs(30), || {
+            let running = cell.get("/v1/calls?state=running").json();
+            running["items"][0]["ref"].as_str().map(str::to_owned).ok_or_else(|| running.to_string())
+        });
+        cell.wait_for_file("begun");
+        if state == "cancelled" {
+            cell.post(&format!("/v1/calls/{call}/cancel"), &json!({}));
+        }
+        cell.until(&call, state);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        cell.output_of("alice", "rm begun");
+    }
     cell.finish();
 }

@@ -51,6 +51,7 @@ impl Inner {
         let mut stderr = self.outputs.capture(placed.call, Stream::Stderr);
         let deadline = tokio::time::sleep(Duration::from_millis(timeout_ms) + AFTER_DEADLINE);
         tokio::pin!(deadline);
+        let overdue = tokio::time::Instant::now() + Duration::from_millis(timeout_ms);
         let mut cancel_sent = false;
         let exit = loop {
             let event = tokio::select! {
@@ -79,8 +80,13 @@ impl Inner {
                     }
                     handle.acknowledge().map_err(CallError::Sandbox)?;
                     if let Some(live) = &placed.attention.live {
-                        // A listener that has gone away changes nothing.
-                        let _ = live.send(LiveOutput { call: placed.call.clone(), stream, data }).await;
+                        // A tool waits for a slow listener, but neither its deadline nor a cancel does. A listener that
+                        // has gone away changes nothing.
+                        tokio::select! {
+                            _ = live.send(LiveOutput { call: placed.call.clone(), stream, data }) => {}
+                            () = placed.attention.cancel.cancelled() => {}
+                            () = tokio::time::sleep_until(overdue) => {}
+                        }
                     }
                 }
                 Ok(ExecEvent::Exited(exit)) => break exit,
