@@ -29,6 +29,61 @@ pub trait ToolDescription: fmt::Debug + Send + Sync {
     fn verdict(&self) -> ToolVerdict {
         ToolVerdict::Passthrough
     }
+
+    /// What the content of rules looks at.
+    fn content(&self) -> Content<'_> {
+        Content::Nothing
+    }
+}
+
+/// What the content of a tool's rules looks at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Content<'a> {
+    /// Nothing: only rules without content match.
+    Nothing,
+    /// [`ToolDescription::paths`], with globs.
+    Paths,
+    /// A command, which is analysed.
+    Command(CommandText<'a>),
+    /// Code in some language. The content rules of `execute` look at shell code as at a command; they cannot look into
+    /// any other.
+    Code {
+        /// The text, if the shell runs it.
+        shell: Option<&'a str>,
+    },
+    /// Fields of the input by the names that rules call them; a tool with a single one calls it by no name.
+    Fields(&'a [Field]),
+}
+
+/// One field of an input.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Field {
+    /// What rules call it; empty for a tool's only one.
+    pub name: String,
+    /// Its value as text; `None` when the input does not have it.
+    pub value: Option<String>,
+}
+
+/// What `execute` runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CommandText<'a> {
+    /// Text or words.
+    pub program: ProgramText<'a>,
+    /// Where.
+    pub cwd: &'a ContainerPath,
+    /// Names of the variables that the call sets.
+    pub env: &'a [&'a str],
+    /// Text for its standard input.
+    pub stdin: Option<&'a str>,
+}
+
+/// What runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProgramText<'a> {
+    /// Text for the shell.
+    Shell(&'a str),
+    /// A program and its arguments, no shell.
+    Argv(&'a [String]),
 }
 
 /// What a call does.

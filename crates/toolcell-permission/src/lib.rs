@@ -65,10 +65,14 @@ pub mod path;
 pub mod permit;
 pub mod pipeline;
 pub mod rule;
+pub mod shell;
 
 pub use context::Context;
 pub use decision::{Decision, ReportedRule, TraceStep, stricter};
-pub use describe::{DescribedCall, Effect, RealPathCount, ResolvedCall, ToolDescription, ToolVerdict};
+pub use describe::{
+    CommandText, Content, DescribedCall, Effect, Field, ProgramText, RealPathCount, ResolvedCall, ToolDescription,
+    ToolVerdict,
+};
 pub use digest::{CallDigest, InputDigest};
 pub use mode::{Behavior, Mode, ReadOnlyPolicy, Stage};
 pub use path::{ContainerPath, PathError};
