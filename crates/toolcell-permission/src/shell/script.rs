@@ -9,6 +9,8 @@ pub struct Script {
     pub commands: Vec<SimpleCommand>,
     /// Why something in it cannot be known, at most a few of the reasons. Not empty: the script is opaque.
     pub opaque: Vec<String>,
+    /// Why a person has to look at how its commands are put together: a download run by a shell, a fork bomb.
+    pub dangers: Vec<String>,
 }
 
 /// A simple command.
