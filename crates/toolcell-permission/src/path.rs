@@ -43,6 +43,12 @@ impl ContainerPath {
         Self(b"/workspace".to_vec())
     }
 
+    /// `/home/agent`: the tool user's home.
+    #[must_use]
+    pub fn home() -> Self {
+        Self(b"/home/agent".to_vec())
+    }
+
     /// An absolute path.
     ///
     /// # Errors
