@@ -13,6 +13,8 @@ mod scan;
 mod shells;
 mod simple;
 mod state;
+#[cfg(test)]
+mod tests;
 mod walk;
 mod words;
 mod wrappers;
