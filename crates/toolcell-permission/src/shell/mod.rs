@@ -4,6 +4,7 @@ pub mod ast;
 pub mod facts;
 pub mod script;
 pub mod settings;
+pub mod syntax;
 
 use facts::{Facts, PathUse};
 use script::Script;
