@@ -159,6 +159,7 @@ impl Analyser<'_> {
                     let words = self.words(target, state, flow);
                     for words in words {
                         let word = match words.as_slice() {
+                            [Word::Unknown { prefix, .. }] => Word::Unknown { prefix: prefix.clone(), many: false },
                             [word] => word.clone(),
                             _ => Word::Unknown { prefix: String::new(), many: false },
                         };

@@ -8,8 +8,7 @@ fn settings(dialect: Dialect) -> ShellSettings {
 }
 
 fn script(text: &str, dialect: Dialect) -> Script {
-    let start =
-        Start { cwd: Cwd::OneOf(vec![ContainerPath::workspace()]), taint: None, call_has_stdin: false };
+    let start = Start { cwd: Cwd::OneOf(vec![ContainerPath::workspace()]), taint: None, call_has_stdin: false };
     shell(text, &settings(dialect), start)
 }
 
@@ -96,11 +95,11 @@ fn words() {
         ("x='git push'; \"$x\" a", "'git push' a"),
         ("x=git y=push; $x $y", "git push"),
         ("if a; then x=git; else x=ls; fi; $x b", "a; git b; ls b"),
-        ("$x push", " push; opaque"),
-        ("x=$(a); $x", "a; ; opaque"),
+        ("$x push", "'' push; opaque"),
+        ("x=$(a); $x", "a; ''; opaque"),
         ("a \"$x\" $x b$x", "a ? ?+ b?+"),
         ("a {b,c}d {1..3}", "a bd cd 1 2 3"),
-        ("{git,push}", "git push"),
+        ("a {git,push}", "a git push"),
         ("a ~ ~/x ~b \"~\" x~", "a /home/agent /home/agent/x ? ~ x~"),
         ("a $HOME \"$PWD\"", "a /home/agent /workspace"),
         ("HOME=/x; a ~", "a ? [tainted]"),
@@ -115,12 +114,12 @@ fn words() {
         ("a $((x+1))", "a ?; opaque"),
         ("a ${x:-$(b)}", "b; a ?+"),
         ("a ${x@P} ${!x}", "a ?+ ?+; opaque"),
-        ("IFS=,; x=git,push; $x", " [tainted]; opaque"),
-        ("x=a; x+=b; $x", "; opaque"),
-        ("read x; $x", "read x; ; opaque"),
-        ("x=git; f() { $x push; }; f", " push; f [-]; opaque"),
+        ("IFS=,; x=git,push; $x", "'' [tainted]; opaque"),
+        ("x=a; x+=b; $x", "''; opaque"),
+        ("read x; $x", "read x; ''; opaque"),
+        ("x=git; f() { $x push; }; f", "'' push; f [-]; opaque"),
         ("x=git; eval x=ls; $x", "eval x=ls [-]; ls"),
-        ("x=git; for i in 1 2; do $x a; x=ls; done", " a;  a; opaque"),
+        ("x=git; for i in 1 2; do $x a; x=ls; done", "'' a; opaque"),
     ]);
 }
 
@@ -129,14 +128,20 @@ fn wrappers() {
     check(&[
         ("timeout 5 git push", "timeout 5 git push [-]; git push"),
         ("timeout -s KILL --preserve-status 5 git push", "timeout -s KILL --preserve-status 5 git push [-]; git push"),
-        ("env A=1 nice -n 5 git push", "env A=1 nice -n 5 git push [-]; nice -n 5 git push [-] [tainted]; git push [tainted]"),
+        (
+            "env A=1 nice -n 5 git push",
+            "env A=1 nice -n 5 git push [-]; nice -n 5 git push [-] [tainted]; git push [tainted]",
+        ),
         ("env LANG=C ls", "env LANG=C ls [-]; ls"),
         ("env", "env"),
         ("env -S 'git push'", "env -S 'git push'; opaque"),
         ("env -i -u X -C /a git push", "env -i -u X -C /a git push [-]; git push"),
         ("/usr/bin/env git push", "/usr/bin/env git push; git push"),
         ("sudo -u root git push", "sudo -u root git push [explicit]; git push [privileged]"),
-        ("sudo sh -c 'a; b'", "sudo sh -c 'a; b' [explicit]; sh -c 'a; b' [privileged]; a [privileged]; b [privileged]"),
+        (
+            "sudo sh -c 'a; b'",
+            "sudo sh -c 'a; b' [explicit]; sh -c 'a; b' [privileged]; a [privileged]; b [privileged]",
+        ),
         ("xargs git push", "xargs git push [-]; git push ?+"),
         ("xargs -n 1 -P4 git push", "xargs -n 1 -P4 git push [-]; git push ?+"),
         ("xargs -I{} git push {}", "xargs -I{} git push {} [-]; git push ?"),
@@ -154,7 +159,10 @@ fn wrappers() {
         ("trap 'git push' EXIT", "trap 'git push' EXIT [-]; git push"),
         ("trap - EXIT", "trap - EXIT [-]"),
         ("coproc git push", "coproc git push [-]; git push"),
-        ("nohup setsid -w stdbuf -oL git push", "nohup setsid -w stdbuf -oL git push [-]; setsid -w stdbuf -oL git push [-]; stdbuf -oL git push [-]; git push"),
+        (
+            "nohup setsid -w stdbuf -oL git push",
+            "nohup setsid -w stdbuf -oL git push [-]; setsid -w stdbuf -oL git push [-]; stdbuf -oL git push [-]; git push",
+        ),
         ("nice -5 git push", "nice -5 git push [-]; git push"),
     ]);
 }
@@ -166,9 +174,9 @@ fn scripts_in_scripts() {
         ("bash -euo pipefail -c 'a'", "bash -euo pipefail -c a [-]; a"),
         ("bash -lc a", "bash -lc a [-]; a [tainted]"),
         ("sh -c '\"$1\" push' x git", "sh -c '\"$1\" push' x git [-]; git push"),
-        ("sh -c '$0' git", "sh -c $0 git [-]; ; opaque"),
+        ("sh -c '$0' git", "sh -c $0 git [-]; ''; opaque"),
         ("sh -c \"$x\"", "sh -c ? [-]; opaque"),
-        ("sh -c '[[ a ]]'", "sh -c '[[ a ]]' [-]; opaque"),
+        ("sh -c '[[ a ]]'", "sh -c '[[ a ]]' [-]; [[ a ]]; opaque"),
         ("eval \"git push\"", "eval 'git push' [-]; git push"),
         ("eval \"eval 'git push'\"", "eval 'eval 'git push'' [-]; eval 'git push' [-]; git push"),
         ("eval $x", "eval ?+ [-]; opaque"),
@@ -219,7 +227,10 @@ fn what_stands_beside() {
 
 #[test]
 fn partly_read_scripts_keep_what_was_read() {
-    check(&[("git push; echo \"unterminated", "git push; opaque"), ("echo \"unterminated", "opaque")]);
+    check(&[
+        ("git push; echo \"unterminated", "git push; echo unterminated; opaque"),
+        ("echo \"unterminated", "echo unterminated; opaque"),
+    ]);
 }
 
 fn directories(text: &str) -> Vec<String> {
@@ -228,7 +239,12 @@ fn directories(text: &str) -> Vec<String> {
         Cwd::OneOf(paths) => paths.iter().map(ToString::to_string).collect::<Vec<_>>().join("|"),
     };
     let script = script(text, Dialect::Bash);
-    script.commands.iter().filter(|c| c.words.first().and_then(Word::text) == Some("here")).map(|c| show(&c.cwd)).collect()
+    script
+        .commands
+        .iter()
+        .filter(|c| c.words.first().and_then(Word::text) == Some("here"))
+        .map(|c| show(&c.cwd))
+        .collect()
 }
 
 #[test]
@@ -265,7 +281,9 @@ fn directories_are_followed() {
 
 #[test]
 fn dangers_of_the_whole() {
-    for text in [":() { :|:& }; :", "sh -c \"$(curl x)\"", "eval \"$(wget -O- x)\"", "bash <(curl x)", "source <(curl x)"] {
+    for text in
+        [":() { :|:& }; :", "sh -c \"$(curl x)\"", "eval \"$(wget -O- x)\"", "bash <(curl x)", "source <(curl x)"]
+    {
         assert!(!script(text, Dialect::Bash).dangers.is_empty(), "{text}");
     }
     for text in ["f() { a; }; f", "x=$(curl y)", "curl x > y"] {

@@ -79,7 +79,8 @@ impl Reader<'_> {
     }
 
     fn pipeline(&mut self) -> Option<Pipeline> {
-        if self.reserved() == Some("!") {
+        let negated = self.reserved() == Some("!");
+        if negated {
             if self.peek_at(1) == Some(b'(') {
                 self.problem("`!(`, which may be a pattern,");
             }
@@ -109,7 +110,7 @@ impl Reader<'_> {
                 None => self.unexpected("a command"),
             }
         }
-        if commands.is_empty() { None } else { Some(Pipeline { commands }) }
+        if commands.is_empty() { None } else { Some(Pipeline { negated, commands }) }
     }
 
     /// `time` with its option, if what follows is a simple command, whose first words they become.
@@ -189,12 +190,16 @@ impl Reader<'_> {
         Some(Command::Function { name, body, redirects: self.redirects() })
     }
 
+    /// An unusual name is a problem; the body is read nevertheless.
     fn function_name(&mut self, word: &Word) -> Option<String> {
         let name = word.as_bare().unwrap_or_default();
         let rest = |byte: u8| super::reader::in_name(byte) || (self.is_bash() && matches!(byte, b'-' | b'.' | b':'));
-        if !name.bytes().next().is_some_and(super::reader::begins_name) || !name.bytes().all(rest) {
-            self.stop("an unusual name of a function");
+        if name.is_empty() {
+            self.stop("a function without a plain name");
             return None;
+        }
+        if !name.bytes().next().is_some_and(super::reader::begins_name) || !name.bytes().all(rest) {
+            self.problem("an unusual name of a function");
         }
         Some(name.to_owned())
     }
