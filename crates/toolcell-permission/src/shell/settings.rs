@@ -25,3 +25,17 @@ pub struct ShellSettings {
     /// Variables that every process has in its environment, so that an assignment to one of them is seen by programs.
     pub exported: BTreeSet<String>,
 }
+
+/// Bash, `/home/agent`, `/workspace`, and what every process has.
+impl Default for ShellSettings {
+    fn default() -> Self {
+        let exported =
+            ["HOME", "LANG", "LOGNAME", "OLDPWD", "PATH", "PWD", "SHELL", "SHLVL", "TERM", "TZ", "USER", "_"];
+        Self {
+            dialect: Dialect::default(),
+            home: ContainerPath::home(),
+            workspace: ContainerPath::workspace(),
+            exported: exported.into_iter().map(str::to_owned).collect(),
+        }
+    }
+}
