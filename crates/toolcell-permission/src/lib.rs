@@ -66,6 +66,7 @@ pub mod permit;
 pub mod pipeline;
 pub mod rule;
 pub mod shell;
+pub mod suggest;
 
 pub use context::Context;
 pub use decision::{Decision, ReportedRule, TraceStep, stricter};
@@ -81,3 +82,4 @@ pub use permit::{
 };
 pub use pipeline::{decide, decide_resolved};
 pub use rule::{Rule, RuleError, RuleSet, RuleSource, RuleSpec};
+pub use suggest::Suggestion;

@@ -175,7 +175,7 @@ fn of_two_yeses_the_second_is_recorded() {
 
 #[test]
 fn messages_tell_the_model_what_to_do() {
-    let told = RuleSpec { rule: "execute".into(), message: Some("Use the build tool instead.".into()) };
+    let told = RuleSpec { message: Some("Use the build tool instead.".into()), ..RuleSpec::from("execute") };
     let own_words = RuleSet::parse(RuleSource::Policy, &[], &[], &[told]).unwrap();
     let message = |call: &Call, context: &Context| call.decide(context).message;
     let execute = Call::execute();
