@@ -115,3 +115,135 @@ pub fn for_tool(tool: &str) -> Vec<Suggestion> {
         .then(|| Suggestion::new(tool.to_owned(), format!("every call of `{tool}`")));
     whole.flatten().into_iter().collect()
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed unwrap is the test's failure")]
+    use super::*;
+    use crate::rule::Match;
+    use proptest::prelude::*;
+
+    fn rules(suggestions: &[Suggestion]) -> Vec<&str> {
+        suggestions.iter().map(|suggestion| suggestion.rule.as_str()).collect()
+    }
+
+    fn words(command: &str) -> Vec<Word> {
+        command.split(' ').map(|word| Word::Text(word.into())).collect()
+    }
+
+    fn parsed(suggestion: &Suggestion) -> Rule {
+        Rule::parse(Behavior::Allow, RuleSource::Suggested, &suggestion.rule).unwrap()
+    }
+
+    #[test]
+    fn commands() {
+        let (test, make, unknown) = (words("npm run test -- -u"), words("make check"), [Word::Text("ls".into())]);
+        let unknown = [&unknown[..], &[Word::Unknown { prefix: String::new(), many: false }]].concat();
+        let suggested = for_command(&[(&test, Some(3))]);
+        assert_eq!(rules(&suggested), ["execute(npm run test -- -u)", "execute(npm run test:*)"]);
+        let allows: Vec<&str> = suggested.iter().map(|suggestion| suggestion.allows.as_str()).collect();
+        let family = "every command that begins with `npm run test`";
+        assert_eq!(allows, ["the command `npm run test -- -u`, exactly", family]);
+        assert_eq!(rules(&for_command(&[(&test, None)])), ["execute(npm run test -- -u)"]);
+        assert_eq!(rules(&for_command(&[(&unknown, None)])), [""; 0]);
+        assert_eq!(rules(&for_command(&[(&unknown, Some(1))])), ["execute(ls:*)"]);
+        assert_eq!(rules(&for_command(&[(&unknown, Some(0))])), [""; 0]);
+        assert_eq!(rules(&for_command(&[(&unknown, Some(9))])), [""; 0]);
+        let several = for_command(&[(&test, Some(3)), (&make, None), (&test, Some(3))]);
+        assert_eq!(rules(&several), ["execute(npm run test:*)", "execute(make check)"]);
+        assert_eq!(rules(&for_command(&[(&make, None), (&unknown, None)])), [""; 0]);
+        let many = ["a", "b", "c", "d"].map(words);
+        let many: Vec<Asking<'_>> = many.iter().map(|words| (&words[..], None)).collect();
+        assert_eq!(for_command(&many).len(), 0);
+        assert_eq!(for_command(many.get(..3).unwrap()).len(), 3);
+        assert_eq!(for_command(&[]), []);
+        assert_eq!(for_command(&[(&words("a\nb"), None)]), []);
+        assert_eq!(for_command(&[(&words(&"x".repeat(2000)), None)]), []);
+    }
+
+    #[test]
+    fn others() {
+        let path = |text| ContainerPath::parse(text).unwrap();
+        for (subject, expected) in [
+            ("/workspace/src/a.rs", &["f(/workspace/src/a.rs)", "f(/workspace/src/**)", "f"][..]),
+            ("/workspace", &["f(/workspace)", "f"]),
+            ("/", &["f"]),
+            ("/a/[x] *", &["f(/a/\\[x\\]\\ \\*)", "f(/a/**)", "f"]),
+            ("/a/x\n", &["f(/a/**)", "f"]),
+        ] {
+            assert_eq!(rules(&for_path("f", &path(subject))), expected);
+        }
+        assert_eq!(rules(&for_path("f", &ContainerPath::from_bytes(b"/a/\xff").unwrap())), ["f(/a/**)", "f"]);
+        let field = |name: &str, value: Option<&str>| Field { name: name.into(), value: value.map(str::to_owned) };
+        assert_eq!(rules(&for_fields("f", &[field("", Some("a*"))])), ["f(a\\*)", "f"]);
+        let both = [field("env", Some("prod")), field("region", Some("eu,us"))];
+        assert_eq!(rules(&for_fields("f", &both)), ["f(env=prod,region=eu\\,us)", "f"]);
+        assert_eq!(rules(&for_fields("f", &[field("env", None)])), ["f"]);
+        assert_eq!(rules(&for_fields("f", &[])), ["f"]);
+        assert_eq!(rules(&for_host("api.example.com")), ["network(api.example.com)"]);
+        assert_eq!(for_host("*"), []);
+        assert_eq!(for_tool("execute"), []);
+        assert_eq!(rules(&for_tool("f")), ["f"]);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn a_suggested_command_is_the_one_asked_about(
+            texts in proptest::collection::vec(prop_oneof!["\\PC{0,8}", "[a*:'\" \\\\()!;&|~$-]{0,6}"], 1..5),
+            family in 1..5_usize,
+        ) {
+            let words: Vec<Word> = texts.iter().cloned().map(Word::Text).collect();
+            let suggested = for_command(&[(&words, Some(family))]);
+            // `:*` cannot stand behind an empty word.
+            let has_family = texts.get(family - 1).is_some_and(|last| !last.is_empty());
+            prop_assert_eq!(suggested.len(), if has_family { 2 } else { 1 });
+            for suggestion in &suggested {
+                let rule = parsed(suggestion);
+                let pattern = rule.content().unwrap().command().unwrap();
+                prop_assert_eq!(pattern.matches(&words, false), Match::Yes);
+            }
+            let more = [&words[..], &[Word::Text("more".into())]].concat();
+            let exact = parsed(&suggested[0]);
+            prop_assert_eq!(exact.content().unwrap().command().unwrap().matches(&more, false), Match::No);
+        }
+
+        #[test]
+        fn a_suggested_path_is_the_one_asked_about(
+            names in proptest::collection::vec(prop_oneof!["[^/\\pC]{1,6}", "[a*?!~ \\[\\]\\\\()-]{1,5}"], 1..4),
+        ) {
+            let path = ContainerPath::parse(&format!("/{}", names.join("/"))).unwrap();
+            let suggested = for_path("read_file", &path);
+            for suggestion in &suggested {
+                let rule = parsed(suggestion);
+                prop_assert!(rule.content().is_none_or(|content| content.path().unwrap().matches(&path)), "{}", rule.text());
+            }
+            let sibling = ContainerPath::parse(&format!("{}x", path.as_str().unwrap())).unwrap();
+            if path.as_bytes() != b"/" {
+                let exact = parsed(&suggested[0]);
+                prop_assert!(!exact.content().unwrap().path().unwrap().matches(&sibling), "{}", exact.text());
+            }
+        }
+
+        #[test]
+        fn suggested_fields_are_the_ones_asked_about(
+            values in proptest::collection::vec("[a*?!~, =\\[\\]\\\\()-]{0,5}|\\PC{0,6}", 1..4), single in any::<bool>(),
+        ) {
+            let name = |place: usize| if single { String::new() } else { format!("f{place}") };
+            let fields: Vec<Field> = values
+                .iter()
+                .enumerate()
+                .map(|(place, value)| Field { name: name(place), value: Some(value.clone()) })
+                .take(if single { 1 } else { 4 })
+                .collect();
+            let suggested = for_fields("deploy", &fields);
+            prop_assert!(suggested.len() == 2 || single && values[0].trim().is_empty());
+            for suggestion in &suggested {
+                let rule = parsed(suggestion);
+                let matches = rule.content().map(|content| content.fields().unwrap().matches(&fields));
+                prop_assert_eq!(matches.unwrap_or(Match::Yes), Match::Yes);
+            }
+        }
+    }
+}

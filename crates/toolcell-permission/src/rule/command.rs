@@ -65,18 +65,8 @@ impl CommandPattern {
     /// names. The cost is bounded by the product of the lengths.
     #[must_use]
     pub fn matches(&self, words: &[Word], by_base_name: bool) -> Match {
-        if words.iter().all(|word| word.text().is_some()) {
-            let elements = words.iter().enumerate();
-            return Match::known(sequence::matches(&self.items, elements, Item::is_span, |item, (place, word)| {
-                fits(item, word, by_base_name && place == 0) == Match::Yes
-            }));
-        }
-        self.matches_unknown(words, by_base_name)
-    }
-
-    fn matches_unknown(&self, words: &[Word], by_base_name: bool) -> Match {
         let (mut items, mut left, mut base) = (self.items.as_slice(), words, by_base_name);
-        // Most rules are about another program, and this tells so without taking memory.
+        // Most rules are about another program, and this tells so at once.
         while let (Some((item @ Item::Word(_), more)), Some((word @ Word::Text(_), after))) =
             (items.split_first(), left.split_first())
         {
@@ -85,45 +75,59 @@ impl CommandPattern {
             }
             (items, left, base) = (more, after, false);
         }
-        let mut could = start(items);
-        let mut must = could.clone();
-        for (place, word) in left.iter().enumerate() {
-            let base = base && place == 0;
-            let could_fit = |item: &Item| fits(item, word, base) != Match::No;
-            let must_fit = |item: &Item| fits(item, word, base) == Match::Yes;
-            match word {
-                Word::Text(_) | Word::Unknown { many: false, .. } => {
-                    could = step(items, &could, false, could_fit);
-                    must = step(items, &must, false, must_fit);
-                }
-                // As many words as there are files, so that only a span is sure of them.
-                Word::Glob(_) => {
-                    could = step(items, &could, true, could_fit);
-                    must = step(items, &must, false, |_| false);
-                }
-                // None, or one that begins so and then whatever.
-                Word::Unknown { many: true, .. } => {
-                    let mut open = false;
-                    could = step(items, &could, false, could_fit)
-                        .iter()
-                        .zip(&could)
-                        .map(|(after, before)| {
-                            open |= after;
-                            open || *before
-                        })
-                        .collect();
-                    must = step(items, &must, false, |_| false);
-                }
+        if matches!(items, [Item::Span]) {
+            return Match::Yes;
+        }
+        if left.iter().all(|word| word.text().is_some()) {
+            let elements = left.iter().enumerate();
+            return Match::known(sequence::matches(items, elements, Item::is_span, |item, (place, word)| {
+                fits(item, word, base && place == 0) == Match::Yes
+            }));
+        }
+        match_unknown(items, left, base)
+    }
+}
+
+/// With words that are known in part only: follows what could be and what must be from word to word.
+fn match_unknown(items: &[Item], words: &[Word], by_base_name: bool) -> Match {
+    let mut could = start(items);
+    let mut must = could.clone();
+    for (place, word) in words.iter().enumerate() {
+        let base = by_base_name && place == 0;
+        let could_fit = |item: &Item| fits(item, word, base) != Match::No;
+        let must_fit = |item: &Item| fits(item, word, base) == Match::Yes;
+        match word {
+            Word::Text(_) | Word::Unknown { many: false, .. } => {
+                could = step(items, &could, false, could_fit);
+                must = step(items, &must, false, must_fit);
             }
-            if !could.contains(&true) {
-                return Match::No;
+            // As many words as there are files, so that only a span is sure of them.
+            Word::Glob(_) => {
+                could = step(items, &could, true, could_fit);
+                must = step(items, &must, false, |_| false);
+            }
+            // None, or one that begins so and then whatever.
+            Word::Unknown { many: true, .. } => {
+                let mut open = false;
+                could = step(items, &could, false, could_fit)
+                    .iter()
+                    .zip(&could)
+                    .map(|(after, before)| {
+                        open |= after;
+                        open || *before
+                    })
+                    .collect();
+                must = step(items, &must, false, |_| false);
             }
         }
-        match (must.last(), could.last()) {
-            (Some(true), _) => Match::Yes,
-            (_, Some(true)) => Match::Maybe,
-            _ => Match::No,
+        if !could.contains(&true) {
+            return Match::No;
         }
+    }
+    match (must.last(), could.last()) {
+        (Some(true), _) => Match::Yes,
+        (_, Some(true)) => Match::Maybe,
+        _ => Match::No,
     }
 }
 
@@ -142,9 +146,7 @@ fn fits(item: &Item, word: &Word, base: bool) -> Match {
     match word {
         Word::Text(text) => {
             let bytes = text.as_bytes();
-            let matches = glob.matches(bytes)
-                || base
-                    && text.rsplit_once('/').is_some_and(|(_, name)| !name.is_empty() && glob.matches(name.as_bytes()));
+            let matches = glob.matches(bytes) || base && glob.matches_base_name(bytes);
             Match::known(matches)
         }
         Word::Glob(_) | Word::Unknown { .. } if base => Match::Maybe,

@@ -155,6 +155,16 @@ impl Glob {
         }
     }
 
+    /// Whether it matches what stands behind the last slash.
+    pub(super) fn matches_base_name(&self, path: &[u8]) -> bool {
+        // Looking for a slash in every program's name costs more than all else of most rules.
+        if self.literal.as_ref().is_some_and(|literal| !path.ends_with(literal)) {
+            return false;
+        }
+        let mut parts = path.rsplitn(2, |byte| *byte == b'/');
+        parts.next().is_some_and(|name| !name.is_empty() && parts.next().is_some() && self.matches(name))
+    }
+
     /// Whether some text fits both.
     pub(super) fn meets(&self, other: &Self) -> bool {
         match (&self.literal, &other.literal) {

@@ -1,6 +1,10 @@
 //! Rules as a whole.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is the test's failure")]
 
+mod command;
+mod fields;
+mod path;
+
 use super::*;
 
 fn parse(text: &str) -> Result<Rule, RuleError> {
