@@ -118,7 +118,12 @@ pub fn for_tool(tool: &str) -> Vec<Suggestion> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "a failed unwrap is the test's failure")]
+    #![allow(
+        clippy::unwrap_used,
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        reason = "a panic is the test's failure"
+    )]
     use super::*;
     use crate::rule::Match;
     use proptest::prelude::*;

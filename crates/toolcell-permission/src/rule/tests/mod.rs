@@ -1,5 +1,11 @@
 //! Rules as a whole.
-#![allow(clippy::unwrap_used, reason = "a failed unwrap is the test's failure")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    clippy::arithmetic_side_effects,
+    reason = "a panic is the test's failure"
+)]
 
 mod command;
 mod fields;
