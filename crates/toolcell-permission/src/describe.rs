@@ -5,7 +5,7 @@ use crate::digest::{CallDigest, InputDigest};
 use crate::path::ContainerPath;
 use crate::shell::facts::{PathUse, Target};
 use crate::shell::settings::ShellSettings;
-use crate::shell::{Analysis, analyse, analyse_text};
+use crate::shell::{Analysis, analyse, analyse_code};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -170,7 +170,7 @@ impl<'a> DescribedCall<'a> {
     pub fn new(tool: &'a dyn ToolDescription, identity: &'a Identity, shell: &ShellSettings) -> Self {
         let analysis = match tool.content() {
             Content::Command(command) => Some(analyse(&command, shell)),
-            Content::Code { shell: Some(text) } => Some(analyse_text(text, shell)),
+            Content::Code { shell: Some(text) } => Some(analyse_code(text, shell)),
             Content::Nothing | Content::Paths | Content::Code { shell: None } | Content::Fields(_) => None,
         };
         let command = analysis.map(|analysis| Arc::new(DescribedCommand::new(analysis, tool.paths())));
