@@ -43,7 +43,7 @@ impl ContainerPath {
         Self(b"/workspace".to_vec())
     }
 
-    /// `/home/agent`: what `~` stands for unless the settings say otherwise.
+    /// `/home/agent`: the tool user's home.
     #[must_use]
     pub fn home() -> Self {
         Self(b"/home/agent".to_vec())

@@ -26,16 +26,14 @@ pub struct ShellSettings {
     pub exported: BTreeSet<String>,
 }
 
-/// Bash, `/home/agent`, `/workspace`, and what every process has.
 impl Default for ShellSettings {
+    /// Bash, with the usual home and workspace, and nothing known to be exported.
     fn default() -> Self {
-        let exported =
-            ["HOME", "LANG", "LOGNAME", "OLDPWD", "PATH", "PWD", "SHELL", "SHLVL", "TERM", "TZ", "USER", "_"];
         Self {
-            dialect: Dialect::default(),
+            dialect: Dialect::Bash,
             home: ContainerPath::home(),
             workspace: ContainerPath::workspace(),
-            exported: exported.into_iter().map(str::to_owned).collect(),
+            exported: BTreeSet::new(),
         }
     }
 }
