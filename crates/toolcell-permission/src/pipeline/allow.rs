@@ -92,17 +92,13 @@ impl<'a> Subject<'a> {
             return None;
         }
         let mut used = None;
-        let mut by_command = false;
         let mut counted = false;
         for part in self.parts() {
             counted |= part.counts();
             match self.cover(part) {
                 Cover::No => return None,
                 Cover::Free | Cover::Reads => {}
-                Cover::Rule(rule) => {
-                    by_command = true;
-                    used = first(used, Some(rule));
-                }
+                Cover::Rule(rule) => used = first(used, Some(rule)),
             }
             for opened in part.redirects {
                 match self.cover_opened(part, opened) {
@@ -112,9 +108,15 @@ impl<'a> Subject<'a> {
                 }
             }
         }
-        // What only reads may not run by itself where `read_only` is none, nor with its output in a file.
-        let enough = by_command || self.context.read_only() != ReadOnlyPolicy::None;
-        used.filter(|_| counted && enough)
+        used.filter(|_| counted && self.reading_is_free())
+    }
+
+    /// What only reads may not run by itself where `read_only` is none, nor with its output in a file.
+    pub(super) fn reading_is_free(&self) -> bool {
+        match self.context.read_only() {
+            ReadOnlyPolicy::None => self.parts().any(|part| matches!(self.cover(part), Cover::Rule(_))),
+            ReadOnlyPolicy::Shell | ReadOnlyPolicy::All => true,
+        }
     }
 
     fn cover(&self, part: Part<'a>) -> Cover<'a> {

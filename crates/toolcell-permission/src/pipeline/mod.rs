@@ -112,7 +112,7 @@ impl<'a> Part<'a> {
     }
 
     /// Every file that it names or that is opened for it.
-    fn uses(self) -> impl Iterator<Item = &'a PathUse> {
+    fn uses(self) -> impl Iterator<Item = &'a PathUse> + Clone {
         self.facts.paths.iter().chain(self.redirects)
     }
 }
@@ -206,7 +206,7 @@ impl<'a> Subject<'a> {
     }
 
     /// The commands that run; none if the call is not a command.
-    fn parts(&self) -> impl Iterator<Item = Part<'a>> {
+    fn parts(&self) -> impl Iterator<Item = Part<'a>> + Clone + use<'a> {
         self.analysis.into_iter().flat_map(|analysis| {
             let known = analysis.facts.iter().zip(&analysis.redirects);
             analysis.script.commands.iter().zip(known).map(|(command, (facts, redirects))| Part {

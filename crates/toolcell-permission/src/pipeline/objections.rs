@@ -6,7 +6,8 @@ use crate::describe::{Content, ToolVerdict, glob_directory};
 use crate::mode::{Behavior, Stage};
 use crate::path::ContainerPath;
 use crate::policy::PolicyCall;
-use crate::shell::facts::{PathUse, Target};
+use crate::shell::facts::{PathUse, Target, redirect_danger, removes_dangerous};
+use std::borrow::Cow;
 
 impl<'a> Subject<'a> {
     /// A DENY outranks danger, which outranks whatever else the tool and the policies think.
@@ -53,13 +54,17 @@ impl<'a> Subject<'a> {
     /// Everything that a person has to look at whatever the mode.
     pub(super) fn dangers(&self) -> impl Iterator<Item = Danger<'a>> {
         let script = self.analysis.into_iter().flat_map(|analysis| &analysis.script.dangers);
-        let script = script.map(|reason| Danger::Script(reason));
-        let commands = self.parts().filter_map(|part| {
-            let reason = part.facts.danger.as_deref()?;
-            Some(Danger::Command(&part.command.words, reason))
+        let script = script.map(|reason| Danger::Script(reason.into()));
+        let commands = self.parts().flat_map(|part| {
+            let words = part.command.words.as_slice();
+            let own = part.facts.danger.iter().map(|reason| reason.as_str().into());
+            own.chain(part.redirects.iter().filter_map(redirect_danger).map(Cow::Owned))
+                .map(move |reason| Danger::Command(words, reason))
         });
         let uses = self.parts().flat_map(Part::uses).filter_map(|use_| self.danger_of(use_));
-        script.chain(commands).chain(uses).chain(self.own_dangers())
+        let removed = removes_dangerous(self.parts().flat_map(Part::uses));
+        let removed = removed.map(|reason| Danger::Script(reason.into()));
+        script.chain(commands).chain(uses).chain(removed).chain(self.own_dangers())
     }
 
     /// Of the paths that the tool itself names. Of a command its directories of globs are among the paths, too, and

@@ -7,6 +7,7 @@ use crate::path::{ContainerPath, misleads};
 use crate::rule::Rule;
 use crate::shell::facts::Target;
 use crate::shell::script::Word;
+use std::borrow::Cow;
 use std::fmt;
 
 /// How many characters of a command are shown. What is longer ends in `…`.
@@ -44,14 +45,14 @@ pub(super) enum Saw<'a> {
 }
 
 /// Why a person has to look at a call whatever the mode.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) enum Danger<'a> {
     Path(&'a ContainerPath),
     LeadsTo(&'a ContainerPath, &'a ContainerPath),
     /// One that is known in part.
     CouldBe(&'a Target),
-    Command(&'a [Word], &'a str),
-    Script(&'a str),
+    Command(&'a [Word], Cow<'a, str>),
+    Script(Cow<'a, str>),
 }
 
 impl Saw<'_> {

@@ -55,14 +55,17 @@ impl<'a> Subject<'a> {
             return Vec::new();
         }
         let lacking = self.parts().filter(|part| self.lacks_rule(*part));
-        let commands: Vec<_> =
-            lacking.map(|part| (part.command.words.as_slice(), family(&part.command.words))).collect();
+        let open_family = |words| family(words).filter(|family| !family.exact).map(|family| family.words);
+        let words = lacking.map(|part| part.command.words.as_slice());
+        let commands: Vec<_> = words.map(|words| (words, open_family(words))).collect();
         let mut files: Vec<(&str, &PathUse)> = self.parts().flat_map(|part| self.lacks_files(part)).collect();
         files.dedup();
         match (commands.is_empty(), files.as_slice()) {
             (false, []) => suggest::for_command(&commands),
             (true, [(tool, PathUse { target: Target::Known(candidates), .. })]) => match candidates.as_slice() {
-                [path] if self.leads(path).real().is_none_or(|real| real == path) => suggest::for_path(tool, path),
+                [path] if self.reading_is_free() && self.leads(path).real().is_none_or(|real| real == path) => {
+                    suggest::for_path(tool, path)
+                }
                 _ => Vec::new(),
             },
             (true | false, _) => Vec::new(),

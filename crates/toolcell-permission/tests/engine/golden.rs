@@ -52,7 +52,7 @@ const CONTENT_SHAPES: [RuleShape; 9] = [
     ("ask files", &["execute", "write_file"], &["write_file(/workspace/**)"], &[]),
     ("deny files", &["execute", "write_file"], &[], &["write_file(/etc/**)"]),
     ("deny reads", &["*"], &[], &["read_file(/etc/**)"]),
-    ("unreadable", &["*"], &[], &["exec*( x)"]),
+    ("unreadable", &["*"], &[], &["exec*( 'x)"]),
 ];
 
 const SCRIPTS: [(&str, &str); 15] = [

@@ -56,7 +56,7 @@ fn engine(s: Seen) -> Decision {
         Rules::NoMatch => vec!["other", "other(x)"],
         Rules::Match => vec!["*"],
         // No pattern of any kind, which shows only when it meets a call.
-        Rules::Error => vec!["*( x)"],
+        Rules::Error => vec!["*( 'x)"],
     };
     let context = context(s.mode, rules(&list(s.allow), &list(s.ask), &list(s.deny))).with_read_only(s.policy);
     let path = if s.danger { "/workspace/.env" } else { "/workspace/a" };

@@ -51,7 +51,7 @@ fn without_the_list_a_rule_for_files_does_not_run_a_command() {
 fn rules_of_file_tools_look_at_what_commands_do_with_files() {
     for (ask, deny, text, expected) in [
         (&[][..] as Texts, &["read_file(/workspace/private/**)"][..] as Texts, "cat private/x", "deny deny_rule"),
-        (&[], &["read_file(/workspace/private/**)"], "cat src/x", "allow bypass"),
+        (&[], &["read_file(/workspace/private/**)"], "cat src/x", "allow read_only"),
         (&[], &["read_file(/workspace/private/**)"], "cat p*/x", "ask ask_rule"),
         (&[], &["read_file(/workspace/private/**)"], "cd private; cat x", "deny deny_rule"),
         (&[], &["read_file(/workspace/private/**)"], "wc -l < private/x", "deny deny_rule"),
