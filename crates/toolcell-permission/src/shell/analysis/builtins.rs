@@ -1,6 +1,7 @@
 //! The shell's own commands that change what later commands mean.
 
 use super::state::{State, Variable};
+use super::wrappers::nothing;
 use super::{Analyser, Surroundings};
 use crate::shell::script::{Cwd, Stdin, Word};
 
@@ -98,11 +99,7 @@ impl Analyser<'_> {
             "trap" => self.trap(words, state, around),
             "exec" => return self.exec(words, state, around),
             "cd" => self.cd(words, state, around),
-            "pushd" | "popd" => {
-                self.record(words, state, around);
-                state.cwd = Cwd::Unknown;
-                state.failed_cwd = None;
-            }
+            "pushd" | "popd" => self.pushes(name, words, state, around),
             "exit" => {
                 self.record(words, state, around);
                 state.ended = true;
@@ -115,7 +112,7 @@ impl Analyser<'_> {
             }
             "read" | "mapfile" | "readarray" | "getopts" | "wait" => self.reads(name, words, state, around),
             "printf" => {
-                self.record(words, state, around);
+                self.record_program(words, state, around);
                 let option = words.get(1);
                 match option.and_then(Word::text) {
                     Some(text) if text.starts_with("-v") => {
@@ -154,7 +151,7 @@ impl Analyser<'_> {
                 }
             }
             "hash" | "enable" | "complete" | "compgen" | "bind" | "fc" => {
-                self.record(words, state, around);
+                self.record_program(words, state, around);
                 // `hash git` and `hash -r` only look programs up.
                 let looks_up = |word: &Word| word.text().is_some_and(|text| text == "-r" || !text.starts_with('-'));
                 if words.len() > 1 && !(name == "hash" && words.iter().all(looks_up)) {
@@ -178,7 +175,7 @@ impl Analyser<'_> {
                 }
             }
             "test" | "[" => {
-                self.record(words, state, around);
+                self.record_program(words, state, around);
                 self.test(words);
             }
             _ => return false,
@@ -186,7 +183,13 @@ impl Analyser<'_> {
         true
     }
 
+    /// It changes nothing but the shell, which the analysis follows.
     fn record(&mut self, words: &[Word], state: &State, around: &Surroundings) {
+        let need = if around.redirects.is_empty() { nothing(around.flow.need) } else { around.flow.need };
+        self.push(words.to_vec(), need, state, around);
+    }
+
+    fn record_program(&mut self, words: &[Word], state: &State, around: &Surroundings) {
         self.push(words.to_vec(), around.flow.need, state, around);
     }
 
@@ -203,7 +206,7 @@ impl Analyser<'_> {
     }
 
     fn cd(&mut self, words: &[Word], state: &mut State, around: &Surroundings) {
-        self.record(words, state, around);
+        self.record_program(words, state, around);
         state.settle();
         let old = state.cwd.clone();
         let mut operands = words.get(1..).unwrap_or_default();
@@ -219,6 +222,23 @@ impl Analyser<'_> {
             [Word::Text(path)]
                 if !path.starts_with('-') && !path.is_empty() && (!searches || path.starts_with(['/', '.'])) =>
             {
+                self.enter(Some(path), state);
+            }
+            _ => {
+                state.cwd = Cwd::Unknown;
+                self.moves = true;
+            }
+        }
+        state.failed_cwd = Some(old);
+    }
+
+    /// `pushd a` is a `cd a` that remembers; where `popd` leads is not known.
+    fn pushes(&mut self, name: &str, words: &[Word], state: &mut State, around: &Surroundings) {
+        self.record(words, state, around);
+        state.settle();
+        let old = state.cwd.clone();
+        match words {
+            [_, Word::Text(path)] if name == "pushd" && !path.starts_with(['-', '+']) && !path.is_empty() => {
                 self.enter(Some(path), state);
             }
             _ => {

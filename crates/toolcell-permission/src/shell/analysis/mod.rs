@@ -192,7 +192,7 @@ impl<'a> Analyser<'a> {
             self.opaque(problem);
         }
         let changes = Changes::of(&syntax.list);
-        self.moves |= changes.directory || changes.anything;
+        self.moves |= changes.directory || changes.anything || !changes.called.is_empty();
         self.list(&syntax.list, state, flow);
         state.settle();
     }
@@ -211,7 +211,8 @@ impl<'a> Analyser<'a> {
     /// Whatever these changes may change is not known any more.
     fn forget(&mut self, changes: &Changes, state: &mut State) {
         let mut forgotten = Vec::new();
-        if changes.anything {
+        let anything = changes.anything || !changes.called.is_empty();
+        if anything {
             state.variables.clear();
             state.positional = None;
             state.home_is_known = false;
@@ -224,7 +225,7 @@ impl<'a> Analyser<'a> {
         for (name, number) in forgotten {
             state.set(&name, if number { state::Variable::Number } else { state::Variable::Unknown });
         }
-        if changes.directory || changes.anything {
+        if changes.directory || anything {
             state.cwd = Cwd::Unknown;
             state.failed_cwd = None;
         }

@@ -4,7 +4,7 @@
 use crate::shell::ast::{
     AndOr, Arithmetic, Assignment, Command, Compound, List, Operation, Part, Pipeline, Redirect, Simple, Value, Word,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What may be changed.
 #[derive(Debug, Clone, Default)]
@@ -15,6 +15,8 @@ pub(super) struct Changes {
     pub(super) directory: bool,
     /// Anything: text that is run, names that are not known.
     pub(super) anything: bool,
+    /// Whatever the commands change whose names these variables hold.
+    pub(super) called: BTreeSet<String>,
 }
 
 impl Changes {
@@ -98,7 +100,15 @@ impl Changes {
         let Some(first) = simple.words.first() else { return };
         match literal(first).as_deref() {
             Some("cd" | "pushd" | "popd") => self.directory = true,
-            Some("eval" | "source" | "." | "builtin" | "command" | "trap") | None => self.anything = true,
+            Some("eval" | "source" | "." | "builtin" | "command" | "trap" | "time") => self.anything = true,
+            None => match first.parts.as_slice() {
+                [Part::Parameter { parameter, .. }]
+                    if parameter.index.is_none() && parameter.operation == Operation::Plain =>
+                {
+                    self.called.insert(parameter.name.clone());
+                }
+                _ => self.anything = true,
+            },
             Some("read" | "mapfile" | "readarray" | "getopts" | "unset" | "printf" | "let" | "set" | "shift") => {
                 for word in simple.words.iter().skip(1) {
                     match literal(word) {

@@ -51,6 +51,16 @@ impl Analyser<'_> {
             Err(why) => {
                 self.opaque(format!("`{base}` {why}"));
                 self.check_download(around);
+                // Deny and ask rules want to see what is most likely meant.
+                let is_command = |word: &Word| {
+                    word.text()
+                        .is_some_and(|text| text.starts_with('-') && !text.starts_with("--") && text.contains('c'))
+                };
+                let text = words.iter().skip_while(|word| !is_command(word)).nth(1).and_then(Word::text);
+                if let Some(text) = text.map(str::to_owned) {
+                    let mut inner = State::new(Cwd::Unknown);
+                    self.nested(&text, &mut inner, &Flow { dialect, ..around.flow.clone() });
+                }
                 return;
             }
         };
@@ -78,7 +88,10 @@ impl Analyser<'_> {
             }
             return;
         }
-        if let (Some(_), false) = (operands.first(), options.stdin) {
+        let reads_itself = |word: &Word| matches!(word.text(), Some("/dev/stdin" | "/dev/fd/0" | "/proc/self/fd/0"));
+        if let (Some(word), false) = (operands.first(), options.stdin)
+            && !reads_itself(word)
+        {
             self.opaque(format!("`{base}` runs a file, which the text does not show"));
             self.check_download(around);
             return;

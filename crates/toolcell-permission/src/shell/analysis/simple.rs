@@ -13,6 +13,9 @@ const SPECIAL_BUILTINS: [&str; 15] = [
     "trap", "unset",
 ];
 
+/// Longest text that `+=` makes, in bytes, and longest array. A longer one is not known.
+const MAX_APPENDED: usize = 4096;
+
 impl Analyser<'_> {
     pub(super) fn simple(&mut self, simple: &Simple, state: &mut State, flow: &Flow) {
         let before = self.script.commands.len();
@@ -124,7 +127,10 @@ impl Analyser<'_> {
                 }
             }
         };
-        if assignment.append || assignment.index.is_some() { Variable::Unknown } else { value }
+        if assignment.index.is_some() {
+            return Variable::Unknown;
+        }
+        if assignment.append { appended(state.variables.get(&assignment.name), &value) } else { value }
     }
 
     /// A variable gets a value that stays.
@@ -208,6 +214,22 @@ pub(in crate::shell) fn is_code(name: &str) -> bool {
         "ZDOTDIR",
     ];
     NAMES.contains(&name) || name.starts_with("BASH_FUNC_")
+}
+
+/// What `+=` makes of one known text and another.
+fn appended(before: Option<&Variable>, added: &Variable) -> Variable {
+    match (before, added) {
+        (Some(Variable::OneOf(before)), Variable::OneOf(added)) => match (before.as_slice(), added.as_slice()) {
+            ([Word::Text(before)], [Word::Text(added)]) if before.len().saturating_add(added.len()) <= MAX_APPENDED => {
+                Variable::text(&format!("{before}{added}"))
+            }
+            (_, _) => Variable::Unknown,
+        },
+        (Some(Variable::Array(before)), Variable::Array(added)) if before.len() <= MAX_APPENDED => {
+            Variable::Array([before.as_slice(), added.as_slice()].concat())
+        }
+        (_, _) => Variable::Unknown,
+    }
 }
 
 struct Opened {

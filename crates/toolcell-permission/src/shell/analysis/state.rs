@@ -31,9 +31,10 @@ impl Variable {
 
     /// One value, but for nothing that can be said of it.
     pub(super) fn values(mut words: Vec<Word>) -> Self {
-        words.sort_by_key(|word| word.known_prefix().to_owned());
+        words.sort_by_key(|word| (word.known_prefix().to_owned(), word.text().is_none()));
         words.dedup();
-        if words.is_empty() || words.iter().any(|word| matches!(word, Word::Unknown { many: true, .. })) {
+        let is_unknown = |word: &Word| matches!(word, Word::Unknown { prefix, .. } if prefix.is_empty());
+        if words.iter().all(is_unknown) {
             return Self::Unknown;
         }
         if words.len() > MAX_VALUES {
@@ -58,8 +59,15 @@ impl Variable {
             (one, two) if one == two => one.clone(),
             (one, two) if one.is_number() && two.is_number() => Self::Number,
             (Self::OneOf(one), Self::OneOf(two)) => Self::values(one.iter().chain(two).cloned().collect()),
+            (Self::OneOf(known), Self::Unknown) | (Self::Unknown, Self::OneOf(known)) => Self::perhaps(known),
             (Self::OneOf(_) | Self::Array(_) | Self::Number | Self::Unknown, _) => Self::Unknown,
         }
+    }
+
+    /// One of these, or anything.
+    fn perhaps(known: &[Word]) -> Self {
+        let unknown = Word::Unknown { prefix: String::new(), many: false };
+        Self::values(known.iter().cloned().chain([unknown]).collect())
     }
 }
 
@@ -166,11 +174,14 @@ impl State {
         if other.ended || self == other {
             return self;
         }
-        let variables = self
-            .variables
-            .iter()
-            .filter_map(|(name, one)| Some((name.clone(), one.join(other.variables.get(name)?))))
-            .collect();
+        let mut variables = BTreeMap::new();
+        for (name, one) in self.variables.iter().chain(&other.variables) {
+            let both = self.variables.get(name).zip(other.variables.get(name));
+            let joined = both.map_or_else(|| one.join(&Variable::Unknown), |(one, two)| one.join(two));
+            if joined != Variable::Unknown {
+                variables.insert(name.clone(), joined);
+            }
+        }
         Self {
             variables,
             positional: if self.positional == other.positional { self.positional } else { None },
@@ -227,7 +238,8 @@ mod tests {
             Some(&Variable::OneOf(vec![Word::Text("git".into()), Word::Text("ls".into())]))
         );
         assert_eq!(both.variables.get("n"), Some(&Variable::Number));
-        assert!(!both.variables.contains_key("y"));
+        let perhaps = vec![Word::Unknown { prefix: String::new(), many: false }, Word::Text("1".into())];
+        assert!(matches!(both.variables.get("y"), Some(Variable::OneOf(words)) if words.len() == perhaps.len()));
         assert_eq!(
             both.cwd,
             Cwd::OneOf(vec![ContainerPath::parse("/a").unwrap(), ContainerPath::parse("/b").unwrap()])

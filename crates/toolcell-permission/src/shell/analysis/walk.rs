@@ -113,7 +113,7 @@ impl Analyser<'_> {
             Compound::Group(list) => self.list(list, state, flow),
             Compound::If { branches, otherwise } => self.branches(branches, otherwise.as_ref(), state, flow),
             Compound::Loop { condition, body } => {
-                self.forget_loop(&[condition, body], state);
+                self.forget_loop(&[condition, body], None, state);
                 let round = self.begin_round(state);
                 self.list(condition, state, &flow.in_condition());
                 let without = state.clone();
@@ -123,7 +123,7 @@ impl Analyser<'_> {
             }
             Compound::For { name, words, body } => self.for_each(name, words.as_deref(), body, state, flow),
             Compound::ForArithmetic { expressions, body } => {
-                self.forget_loop(&[body], state);
+                self.forget_loop(&[body], None, state);
                 for arithmetic in expressions {
                     for name in &arithmetic.assigns {
                         self.assign(name, Variable::Number, state);
@@ -204,8 +204,6 @@ impl Analyser<'_> {
                 None => values.push(Word::Unknown { prefix: String::new(), many: true }),
             },
         }
-        self.forget_loop(&[body], state);
-        let without = state.clone();
         // Of a word that may be any number of words the variable gets one at a time.
         let one = |word| match word {
             Word::Unknown { prefix, .. } => Word::Unknown { prefix, many: false },
@@ -213,6 +211,8 @@ impl Analyser<'_> {
         };
         let value =
             if values.is_empty() { Variable::Unknown } else { Variable::values(values.into_iter().map(one).collect()) };
+        self.forget_loop(&[body], Some((name, &value)), state);
+        let without = state.clone();
         self.assign(name, value, state);
         let changed_in_body = Changes::of(body).variables.contains_key(name);
         if changed_in_body {
@@ -225,14 +225,38 @@ impl Analyser<'_> {
     }
 
     /// Before a loop: what any round of it may have changed.
-    fn forget_loop(&mut self, bodies: &[&List], state: &mut State) {
+    ///
+    /// `own` is the variable of a `for` with its values.
+    fn forget_loop(&mut self, bodies: &[&List], own: Option<(&str, &Variable)>, state: &mut State) {
         state.settle();
         for body in bodies {
-            let changes = Changes::of(body);
+            let mut changes = Changes::of(body);
+            let called = std::mem::take(&mut changes.called);
+            changes.anything |= !called.iter().all(|name| {
+                let value = match own {
+                    Some((variable, value)) if variable == name => Some(value),
+                    Some(_) | None => state.variables.get(name),
+                };
+                !changes.variables.contains_key(name) && value.is_some_and(|value| self.names_programs(value))
+            });
             self.forget(&changes, state);
         }
         let changes = self.function_changes.clone();
         self.forget(&changes, state);
+    }
+
+    /// Whether a variable holds names of programs, which change nothing of the shell.
+    fn names_programs(&self, value: &Variable) -> bool {
+        let is_program = |word: &Word| {
+            word.text().is_some_and(|text| {
+                let name = text.split_whitespace().next().unwrap_or_default();
+                !super::builtins::is_interpreted(name) && !self.functions.contains(name)
+            })
+        };
+        match value {
+            Variable::OneOf(words) => words.iter().all(is_program),
+            Variable::Array(_) | Variable::Number | Variable::Unknown => false,
+        }
     }
 
     fn begin_round(&self, state: &State) -> Round {
@@ -287,7 +311,7 @@ impl Analyser<'_> {
             *all &= numbers;
         }
         self.function_changes.directory |= changes.directory;
-        self.function_changes.anything |= changes.anything;
+        self.function_changes.anything |= changes.anything || !changes.called.is_empty();
         state.functions.insert(name.to_owned());
     }
 

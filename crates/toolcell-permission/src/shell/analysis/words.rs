@@ -128,10 +128,21 @@ impl Analyser<'_> {
 
     fn tilde<'t>(&self, text: &'t str, last: bool, state: &State) -> (Tilde, &'t str) {
         let Some(after) = text.strip_prefix('~') else { return (Tilde::None, text) };
-        let name_ends = after.is_empty() && last || after.starts_with('/');
-        match self.settings.home.as_str() {
-            Some(home) if name_ends && state.home_is_known => (Tilde::Home(home.to_owned()), after),
-            _ => (Tilde::Unknown, ""),
+        let end = after.find('/').unwrap_or(after.len());
+        let Some((user, rest)) = after.split_at_checked(end) else { return (Tilde::Unknown, "") };
+        let whole = !rest.is_empty() || last;
+        let plain = |user: &str| user.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+        match (self.settings.home.as_str(), user) {
+            (Some(home), "") if whole && state.home_is_known => (Tilde::Home(home.to_owned()), rest),
+            (_, "root") if whole => (Tilde::Home("/root".to_owned()), rest),
+            // Homes lie side by side.
+            (Some(home), user)
+                if whole && !user.is_empty() && plain(user) && !user.starts_with(|c: char| c.is_ascii_digit()) =>
+            {
+                let homes = home.rsplit_once('/').map_or("", |(homes, _)| homes);
+                (Tilde::Home(format!("{homes}/{user}")), rest)
+            }
+            (_, _) => (Tilde::Unknown, ""),
         }
     }
 
@@ -143,22 +154,26 @@ impl Analyser<'_> {
         match &parameter.operation {
             Operation::Plain => plain,
             Operation::Length => Gives::Number,
-            Operation::Default(word) | Operation::Error(word) => {
+            Operation::Default(word) => {
+                let values = self.values(word, state, flow);
+                if plain.is_certainly_not_empty() { plain } else { plain.or(values) }
+            }
+            Operation::Error(word) => {
                 self.value(word, state, flow);
-                if plain.is_certainly_not_empty() { plain } else { Gives::Unknown }
+                plain
             }
             Operation::Assign(word) => {
-                self.value(word, state, flow);
+                let values = self.values(word, state, flow);
                 if plain.is_certainly_not_empty() {
                     plain
                 } else {
                     self.assign(&parameter.name, Variable::Unknown, state);
-                    Gives::Unknown
+                    plain.or(values)
                 }
             }
             Operation::Alternative(word) => {
-                self.value(word, state, flow);
-                Gives::Unknown
+                let values = self.values(word, state, flow);
+                Gives::OneOf(vec![Vec::new()]).or(values)
             }
             Operation::Edit(words) => {
                 for word in words {
@@ -268,6 +283,23 @@ enum Tilde {
 }
 
 impl Gives {
+    /// This or one of these.
+    fn or(self, words: Vec<Word>) -> Self {
+        let unknown = || vec![vec![Word::Unknown { prefix: String::new(), many: false }]];
+        let own = match self {
+            Self::OneOf(readings) => readings,
+            Self::Unknown | Self::Number => unknown(),
+        };
+        let mut readings = own;
+        for word in words {
+            let reading = vec![word];
+            if !readings.contains(&reading) {
+                readings.push(reading);
+            }
+        }
+        Self::OneOf(readings)
+    }
+
     fn is_certainly_not_empty(&self) -> bool {
         match self {
             Self::Number => true,

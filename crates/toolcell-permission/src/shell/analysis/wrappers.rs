@@ -8,14 +8,19 @@ use crate::shell::script::{Cwd, Need, Stdin, Word};
 
 const ENV: Options = Options {
     flags: "i0v",
-    valued: "uC",
-    long_flags: &["ignore-environment", "null", "debug"],
-    long_valued: &["unset", "chdir"],
+    valued: "uCa",
+    long_flags: &["ignore-environment", "null", "debug", "default-signal", "ignore-signal", "block-signal"],
+    long_valued: &["unset", "chdir", "argv0", "default-signal", "ignore-signal", "block-signal"],
 };
 const NONE: Options = Options { flags: "", valued: "", long_flags: &[], long_valued: &[] };
 const EXEC: Options = Options { flags: "cl", valued: "a", ..NONE };
 const COMMAND: Options = Options { flags: "p", ..NONE };
-const TIME: Options = Options { flags: "pv", long_flags: &["portability", "verbose"], ..NONE };
+const TIME: Options = Options {
+    flags: "pvaq",
+    valued: "fo",
+    long_flags: &["portability", "verbose", "append", "quiet"],
+    long_valued: &["format", "output"],
+};
 const NICE: Options = Options { valued: "n", long_valued: &["adjustment"], ..NONE };
 const SETSID: Options = Options { flags: "cfw", long_flags: &["ctty", "fork", "wait"], ..NONE };
 const STDBUF: Options = Options { valued: "ioe", long_valued: &["input", "output", "error"], ..NONE };
@@ -126,6 +131,21 @@ impl Analyser<'_> {
         let mut inner_state = state.child();
         inner_state.functions.clear();
         let mut inner = around.clone();
+        let split;
+        let mut words = words;
+        if base == "env"
+            && let Some(all) = split_strings(words)
+        {
+            split = all;
+            words = &split;
+        }
+        if base == "coproc" {
+            // What the script writes to it.
+            inner.flow.stdin = Stdin::Unknown;
+        }
+        if base == "time" && writes_output(words) {
+            self.opaque("`time` writes a file");
+        }
         let runs = match base {
             "env" => self.env(words, &mut inner_state, &mut inner),
             "command" => command(words),
@@ -176,6 +196,9 @@ impl Analyser<'_> {
 
     /// `command cd …`, `time eval …`: the shell itself runs it.
     fn in_this_shell(&mut self, name: &str, words: &[Word], state: &mut State, around: &Surroundings) -> bool {
+        if name == "time" && writes_output(words) {
+            self.opaque("`time` writes a file");
+        }
         let runs = match name {
             "command" => command(words),
             "time" => first_operand(&TIME, words, 0),
@@ -316,7 +339,7 @@ impl Analyser<'_> {
             inner.push(Word::Text("echo".to_owned()));
         }
         match replaced {
-            Some(text) => inner.iter_mut().for_each(|word| replace(word, &text, false, "")),
+            Some(text) => inner.iter_mut().for_each(|word| replace(word, &text)),
             None => inner.push(Word::Unknown { prefix: String::new(), many: true }),
         }
         let mut surroundings = around.clone();
@@ -367,14 +390,26 @@ impl Analyser<'_> {
         }
         self.push(words.to_vec(), nothing(around.flow.need), state, around);
         self.push(own.clone(), around.flow.need, state, around);
-        let start = own.get(1).map_or("", Word::known_prefix);
-        let start = if start.is_empty() || start.starts_with(['-', '(', '!']) { "." } else { start };
+        // It begins with where it was looked for.
+        let start = match own.get(1) {
+            Some(Word::Text(text)) if !text.is_empty() && !text.starts_with(['-', '(', '!']) => Some(text.as_str()),
+            Some(Word::Text(_)) | None => Some("."),
+            Some(Word::Glob(_) | Word::Unknown { .. }) => None,
+        };
         for (in_directory, mut command) in commands {
-            let prefix = if in_directory { "./" } else { start };
+            let start = if in_directory { Some(".") } else { start };
             if in_directory {
                 inner_state.cwd = Cwd::Unknown;
             }
-            command.iter_mut().for_each(|word| replace(word, "{}", true, prefix));
+            for word in command.iter_mut() {
+                match (word.text(), start) {
+                    // A name beneath it, as a glob gives one. What is hidden down there no more than with `grep -r`.
+                    (Some("{}"), Some(start)) => {
+                        *word = Word::Glob(format!("{}/*", escape(start.trim_end_matches('/'))))
+                    }
+                    (_, _) => replace(word, "{}"),
+                }
+            }
             if !command.is_empty() {
                 self.run(command, inner_state, around);
             }
@@ -383,13 +418,68 @@ impl Analyser<'_> {
 }
 
 /// The name that is put in the place of `wanted` is not known, but for how it begins.
-fn replace(word: &mut Word, wanted: &str, many: bool, begins: &str) {
+fn replace(word: &mut Word, wanted: &str) {
     let Word::Text(text) = word else { return };
     if let Some((before, _)) = text.split_once(wanted) {
-        let whole = text == wanted;
-        let prefix = if before.is_empty() { begins.to_owned() } else { before.to_owned() };
-        *word = Word::Unknown { prefix, many: many && whole };
+        *word = Word::Unknown { prefix: before.to_owned(), many: false };
     }
+}
+
+/// A name as a pattern that matches only it.
+fn escape(name: &str) -> String {
+    let mut pattern = String::new();
+    for c in name.chars() {
+        if matches!(c, '*' | '?' | '[' | ']' | '\\') {
+            pattern.push('\\');
+        }
+        pattern.push(c);
+    }
+    pattern
+}
+
+/// `env -S "A=1 git push" x` with what it splits put in its place; `None` if there is nothing to split, or if more than
+/// blanks would have to be understood.
+fn split_strings(words: &[Word]) -> Option<Vec<Word>> {
+    let mut at = 1;
+    loop {
+        let text = words.get(at)?.text()?;
+        let next = at.saturating_add(1);
+        let (string, rest) = if let Some(string) = text.strip_prefix("--split-string=") {
+            (string, next)
+        } else {
+            match text.strip_prefix('-').filter(|letters| !letters.starts_with('-'))?.split_once('S') {
+                Some((flags, string)) if flags.chars().all(|flag| ENV.flags.contains(flag)) => {
+                    if string.is_empty() {
+                        (words.get(next)?.text()?, next.saturating_add(1))
+                    } else {
+                        (string, next)
+                    }
+                }
+                Some(_) => return None,
+                None => {
+                    at = ENV.one(words, at).ok()??;
+                    continue;
+                }
+            }
+        };
+        if string.contains(['\\', '\'', '"', '$', '#']) {
+            return None;
+        }
+        let before = words.iter().take(at).cloned();
+        let split = string.split_whitespace().map(|word| Word::Text(word.to_owned()));
+        return Some(before.chain(split).chain(words.iter().skip(rest).cloned()).collect());
+    }
+}
+
+/// Whether `time` is told to write a file.
+fn writes_output(words: &[Word]) -> bool {
+    let place = TIME.skip(words, 1).unwrap_or(words.len());
+    let output = |word: &Word| {
+        word.text().is_some_and(|text| {
+            text.starts_with("--output") || text.starts_with('-') && !text.starts_with("--") && text.contains('o')
+        })
+    };
+    words.iter().take(place).skip(1).any(output)
 }
 
 fn command(words: &[Word]) -> Runs {
