@@ -15,7 +15,12 @@ fn main() {
     let rates = Rates::measure();
     println!("bypasses let through: {} of {}", rates.let_through.len(), rates.attempts);
     list(&rates.let_through);
-    println!("everyday commands asked: {} of {} = {:.1} %", rates.over_asked.len(), rates.everyday, rates.over_asked_percent());
+    println!(
+        "everyday commands asked: {} of {} = {:.1} %",
+        rates.over_asked.len(),
+        rates.everyday,
+        rates.over_asked_percent()
+    );
     list(&rates.over_asked);
     println!("commands that a person must see and did not: {}", rates.not_asked.len());
     list(&rates.not_asked);

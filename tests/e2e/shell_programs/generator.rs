@@ -184,8 +184,19 @@ impl Generator {
     /// Words before a command that run it.
     fn wrapper(&mut self, shell: Shell) -> &'static str {
         let all = [
-            "env ", "env A=1 ", "timeout 5 ", "timeout -s KILL 5 ", "nice ", "nice -n 1 ", "nohup ", "command ",
-            "setsid -w ", "stdbuf -oL ", "A=1 ", "env -u X timeout 5 nice ", "time ",
+            "env ",
+            "env A=1 ",
+            "timeout 5 ",
+            "timeout -s KILL 5 ",
+            "nice ",
+            "nice -n 1 ",
+            "nohup ",
+            "command ",
+            "setsid -w ",
+            "stdbuf -oL ",
+            "A=1 ",
+            "env -u X timeout 5 nice ",
+            "time ",
         ];
         let known = if shell == Shell::Bash { &all[..] } else { &all[..all.len() - 1] };
         self.random.pick(known)

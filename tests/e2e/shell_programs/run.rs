@@ -78,7 +78,8 @@ impl<'a> Runner<'a> {
         let batch = format!("batch{}", self.batches);
         self.batches += 1;
         self.cell.output_of("alice", &format!("mkdir -p {batch}/programs"));
-        let name = |number: usize, shell: Shell| format!("{number:05}.{}", if shell == Shell::Bash { "bash" } else { "sh" });
+        let name =
+            |number: usize, shell: Shell| format!("{number:05}.{}", if shell == Shell::Bash { "bash" } else { "sh" });
         for (number, (shell, text)) in programs.iter().enumerate() {
             // The workspace is a directory of this machine: thousands of calls would only take longer.
             std::fs::write(self.workspace.join(&batch).join("programs").join(name(number, *shell)), text).unwrap();

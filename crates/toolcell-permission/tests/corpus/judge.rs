@@ -9,8 +9,20 @@ use toolcell_permission::*;
 /// Rules that a careless person writes: wide, but each with content. None of them covers `git push`, `rm` or
 /// `deploy`, and a rule for a wrapper says nothing of what is wrapped.
 const BROAD: [&str; 14] = [
-    "cat:*", "echo:*", "env:*", "find:*", "git status:*", "grep:*", "ls:*", "nohup:*", "printf:*", "sh:*", "test:*",
-    "timeout:*", "true:*", "xargs:*",
+    "cat:*",
+    "echo:*",
+    "env:*",
+    "find:*",
+    "git status:*",
+    "grep:*",
+    "ls:*",
+    "nohup:*",
+    "printf:*",
+    "sh:*",
+    "test:*",
+    "timeout:*",
+    "true:*",
+    "xargs:*",
 ];
 const DENIED: &str = "execute(git push:*)";
 
