@@ -52,7 +52,7 @@ impl Reader<'_> {
             let assigns = before == Token::Name && matches!(token, Token::Assigns | Token::Steps)
                 || before == Token::Steps && token == Token::Name;
             if assigns {
-                arithmetic.assigns.extend(name.filter(|name| !arithmetic.assigns.contains(name)));
+                arithmetic.assigns.extend(name);
             }
             before = token;
         }
@@ -79,11 +79,16 @@ impl Reader<'_> {
                 Token::Value
             }
             b'$' | b'`' => {
+                let start = self.position;
+                let braces = self.looks_at("${");
                 let mut gather = Gather::new(true);
                 if byte == b'$' {
                     self.dollar(&mut gather)
                 } else {
                     self.backticks(&mut gather)
+                }
+                if braces && self.since(start).contains(['(', ')', '\'', '"', '\\', '`']) {
+                    self.problem("an unusual `${…}` in an arithmetic expression");
                 }
                 self.arithmetic_parts(gather.finish(), arithmetic);
                 Token::Value

@@ -87,6 +87,9 @@ impl Reader<'_> {
             let second = self.operand();
             if arithmetic { &mut conditional.evaluated } else { operands }.extend([first, second]);
         } else {
+            if self.peek() == Some(b'\n') {
+                self.unexpected("an operator");
+            }
             operands.push(first);
         }
     }

@@ -176,7 +176,7 @@ impl Reader<'_> {
                 b'}' => break,
                 b'/' if until_slash => break,
                 b'{' => self.stop("a brace within `${…}`"),
-                b'\'' if quoted && pattern => self.stop("a quote within `${…}` in double quotes"),
+                b'<' | b'>' if self.peek_at(1) == Some(b'(') => self.stop("a parenthesis within `${…}`"),
                 b'"' if quoted => self.stop("a quote within `${…}` in double quotes"),
                 b'\\' if quoted => self.braced_escape(&mut gather, pattern),
                 b'`' => self.backticks(&mut gather),
@@ -192,6 +192,9 @@ impl Reader<'_> {
                     self.advance(width);
                 }
             }
+        }
+        if quoted && pattern && self.since(start).contains('\'') {
+            self.stop("a quote within `${…}` in double quotes");
         }
         Word { parts: gather.finish(), start }
     }

@@ -91,6 +91,9 @@ impl Reader<'_> {
             }
         }
         let timed = self.time();
+        if timed.is_empty() && matches!(self.reserved(), Some("!" | "time")) {
+            return self.deeper(Self::pipeline);
+        }
         let mut commands = Vec::new();
         commands.extend(self.command(timed));
         loop {
@@ -212,13 +215,13 @@ impl Reader<'_> {
         if self.reserved().is_none() && !self.at_assignment() && self.peek().is_some_and(super::reader::in_name) {
             let second = self.word()?;
             self.skip_blanks();
-            if !self.at_compound() {
+            if !self.at_compound() && self.reserved().is_none() {
                 self.command_begins(start);
                 return self.simple(vec![word, second]);
             }
         }
         self.problem("`coproc` before something that is not a plain command");
-        self.command(Vec::new())
+        self.deeper(|reader| reader.command(Vec::new()))
     }
 }
 

@@ -22,6 +22,13 @@ mod reader;
 mod redirects;
 mod simple;
 #[cfg(test)]
+#[allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::arithmetic_side_effects,
+    reason = "a test fails by a panic"
+)]
 mod tests;
 mod words;
 

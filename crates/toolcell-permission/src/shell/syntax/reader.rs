@@ -7,12 +7,12 @@ use crate::shell::settings::Dialect;
 
 /// Words that bash recognises at the beginning of a command.
 const RESERVED: &[&str] = &[
-    "!", "[[", "case", "coproc", "do", "done", "elif", "else", "esac", "fi", "for", "function", "if", "select", "then",
-    "time", "until", "while", "{", "}",
+    "!", "[[", "]]", "case", "coproc", "do", "done", "elif", "else", "esac", "fi", "for", "function", "if", "select",
+    "then", "time", "until", "while", "{", "}",
 ];
 
 /// Those of them that a POSIX shell does not know.
-const RESERVED_IN_BASH: &[&str] = &["[[", "coproc", "function", "select", "time"];
+const RESERVED_IN_BASH: &[&str] = &["[[", "]]", "coproc", "function", "select", "time"];
 
 /// Longest of [`RESERVED`].
 const LONGEST_RESERVED: usize = 8;

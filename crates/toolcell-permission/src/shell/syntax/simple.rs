@@ -71,15 +71,15 @@ impl Reader<'_> {
         }
     }
 
-    /// Whether `=` follows the index after a name, or cannot be told from a distance.
+    /// Whether `=` follows the index after a name, or the index is unusual.
     fn index_is_assigned(&self, name: usize) -> bool {
         let rest = self.rest().as_bytes().get(name..).unwrap_or_default();
         let length = rest.iter().take_while(|byte| !ends_word(**byte) && **byte != b']').count();
+        let nested = rest.iter().take(length).skip(1).any(|byte| *byte == b'[');
         match rest.get(length..) {
-            Some([b']', b'=', ..] | [b']', b'+', b'=', ..]) => true,
-            // An index may hold anything that is quoted or substituted; the assignment says that it does not.
-            Some([b']', ..] | []) | None => false,
-            Some([..]) => rest.iter().take(length).any(|byte| matches!(byte, b'"' | b'\'' | b'\\' | b'$' | b'`')),
+            Some([b']', rest @ ..]) => nested || matches!(rest, [b'=', ..] | [b'+', b'=', ..]),
+            // Bash looks for the end of the index beyond the word; the assignment says that we do not.
+            Some(_) | None => true,
         }
     }
 
@@ -118,7 +118,16 @@ impl Reader<'_> {
         let mut words = Vec::new();
         loop {
             self.skip_newlines();
+            let start = self.position;
             let Some(word) = self.word() else { break };
+            // Bash looks for the end of an index beyond the word.
+            if let Some(index) = self.since(start).strip_prefix('[')
+                && index
+                    .find(']')
+                    .is_none_or(|end| index.find(['[', '\'', '"', '\\', '`']).is_some_and(|odd| odd < end))
+            {
+                self.stop("an unusual index");
+            }
             words.push(word);
         }
         self.expect_parenthesis();
