@@ -37,10 +37,14 @@ pub fn analyse(command: &CommandText<'_>, settings: &ShellSettings) -> Analysis 
         taint: special.map(|name| format!("the call sets `{name}`")),
         call_has_stdin: command.stdin.is_some(),
     };
-    let script = match command.program {
+    let code = command.env.iter().find(|name| analysis::is_code(name));
+    let mut script = match command.program {
         ProgramText::Shell(text) => analysis::shell(text, settings, start),
         ProgramText::Argv(words) => analysis::argv(words, settings, start),
     };
+    if let Some(name) = code {
+        script.opaque.push(format!("the call sets `{name}`, which shells take code from"));
+    }
     with_facts(script, settings)
 }
 

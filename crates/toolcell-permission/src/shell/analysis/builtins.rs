@@ -155,7 +155,9 @@ impl Analyser<'_> {
             }
             "hash" | "enable" | "complete" | "compgen" | "bind" | "fc" => {
                 self.record(words, state, around);
-                if words.len() > 1 && words.get(1).and_then(Word::text) != Some("-r") {
+                // `hash git` and `hash -r` only look programs up.
+                let looks_up = |word: &Word| word.text().is_some_and(|text| text == "-r" || !text.starts_with('-'));
+                if words.len() > 1 && !(name == "hash" && words.iter().all(looks_up)) {
                     self.opaque(format!("`{name}` changes what a name runs, or runs something itself"));
                 }
             }

@@ -22,6 +22,7 @@ mod wrappers;
 use crate::shell::script::{Cwd, Need, Redirection, Script, SimpleCommand, Stdin, Word};
 use crate::shell::settings::{Dialect, ShellSettings};
 use scan::Changes;
+pub(in crate::shell) use simple::is_code;
 use state::State;
 use std::collections::BTreeSet;
 

@@ -37,6 +37,7 @@ impl Analyser<'_> {
                 let value = if certain { value } else { Variable::Unknown };
                 self.assign(&assignment.name, value, state);
             }
+            self.check_name(&assignment.name);
             if !is_harmless_variable(&assignment.name) {
                 taint = Some(format!("`{}=` before it", super::shorten(assignment.name.clone())));
             }
@@ -96,6 +97,9 @@ impl Analyser<'_> {
         if self.builtin(&name, &words, state, surroundings) || self.wrapper(&name, &words, state, surroundings) {
             return;
         }
+        if name.rsplit('/').next() == Some("git") {
+            self.git_without_options(&words, state, surroundings);
+        }
         self.push(words, surroundings.flow.need, state, surroundings);
     }
 
@@ -129,10 +133,15 @@ impl Analyser<'_> {
         if seen && !is_harmless_variable(name) {
             state.taint(|| format!("`{}` is set earlier", super::shorten(name.to_owned())));
         }
-        if matches!(name, "BASH_ALIASES" | "BASH_CMDS" | "POSIXLY_CORRECT" | "SHELLOPTS" | "BASHOPTS" | "BASH_COMPAT") {
-            self.opaque(format!("`{name}` is set, which changes how the script is read"));
-        }
+        self.check_name(name);
         state.set(name, value);
+    }
+
+    /// Variables in which shells look for code, or for how to read it.
+    pub(super) fn check_name(&mut self, name: &str) {
+        if is_code(name) {
+            self.opaque(format!("`{}` is set, which shells take code from", super::shorten(name.to_owned())));
+        }
     }
 
     /// Redirections that open files, and where standard input comes from if one of them says so.
@@ -180,6 +189,25 @@ impl Analyser<'_> {
         }
         (files, stdin)
     }
+}
+
+/// Whether a shell takes code, or how it reads code, from the variable.
+pub(in crate::shell) fn is_code(name: &str) -> bool {
+    const NAMES: [&str; 12] = [
+        "BASHOPTS",
+        "BASH_ALIASES",
+        "BASH_CMDS",
+        "BASH_COMPAT",
+        "BASH_ENV",
+        "ENV",
+        "POSIXLY_CORRECT",
+        "PROMPT_COMMAND",
+        "PS0",
+        "PS4",
+        "SHELLOPTS",
+        "ZDOTDIR",
+    ];
+    NAMES.contains(&name) || name.starts_with("BASH_FUNC_")
 }
 
 struct Opened {

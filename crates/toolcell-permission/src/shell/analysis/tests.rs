@@ -163,6 +163,8 @@ fn wrappers() {
             "nohup setsid -w stdbuf -oL git push",
             "nohup setsid -w stdbuf -oL git push [-]; setsid -w stdbuf -oL git push [-]; stdbuf -oL git push [-]; git push",
         ),
+        ("git -C x --no-pager push", "git push [-]; git -C x --no-pager push"),
+        ("git --new-option push", "git ?+ [-]; git --new-option push"),
         ("nice -5 git push", "nice -5 git push [-]; git push"),
     ]);
 }
@@ -219,6 +221,11 @@ fn what_stands_beside() {
         ("[[ $x -eq 1 ]]", "opaque"),
         ("[[ $# -eq 1 ]]", ""),
         ("printf -v PATH x; a", "printf -v PATH x; a [tainted]"),
+        ("PS4='$(git push)'; set -x; a", "set -x [tainted]; a [tainted]; opaque"),
+        ("BASH_ENV=f bash -c a", "bash -c a [-] [tainted]; a [tainted]; opaque"),
+        ("env ENV=f sh -c a", "env ENV=f sh -c a [-]; sh -c a [-] [tainted]; a [tainted]; opaque"),
+        ("hash git; hash -r", "hash git; hash -r"),
+        ("hash -p /x git", "hash -p /x git; opaque"),
         ("declare -n x=PATH", "declare -n x=PATH; opaque"),
         ("", ""),
         ("x=1", ""),

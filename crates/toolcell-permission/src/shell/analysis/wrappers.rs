@@ -61,6 +61,39 @@ const SUDO: Options = Options {
     ],
 };
 const DOAS: Options = Options { flags: "ns", valued: "uCa", ..NONE };
+const GIT: Options = Options {
+    flags: "pPhv",
+    valued: "Cc",
+    long_flags: &[
+        "paginate",
+        "no-pager",
+        "bare",
+        "no-replace-objects",
+        "literal-pathspecs",
+        "glob-pathspecs",
+        "noglob-pathspecs",
+        "icase-pathspecs",
+        "no-optional-locks",
+        "no-lazy-fetch",
+        "no-advice",
+        "html-path",
+        "man-path",
+        "info-path",
+        "version",
+        "help",
+        "exec-path",
+    ],
+    long_valued: &[
+        "git-dir",
+        "work-tree",
+        "namespace",
+        "super-prefix",
+        "config-env",
+        "exec-path",
+        "attr-source",
+        "list-cmds",
+    ],
+};
 const XARGS: Options = Options {
     flags: "0prtxo",
     valued: "adEILnPs",
@@ -193,6 +226,7 @@ impl Analyser<'_> {
             let known = word.known_prefix();
             match (known.split_once('='), word) {
                 (Some((name, _)), Word::Text(_) | Word::Glob(_) | Word::Unknown { many: false, .. }) => {
+                    self.check_name(name);
                     if !is_harmless_variable(name) {
                         inner.taint = Some(format!("`env {}=` before it", super::shorten(name.to_owned())));
                     }
@@ -202,6 +236,20 @@ impl Analyser<'_> {
                 (_, Word::Glob(_) | Word::Unknown { .. }) => return Runs::Unclear,
             }
         }
+    }
+
+    /// `git -C x push` is a `git push`: for deny and ask rules it is in the list as well, without git's own options.
+    pub(super) fn git_without_options(&mut self, words: &[Word], state: &State, around: &Surroundings) {
+        let first = words.get(1).map_or("", Word::known_prefix);
+        if !first.starts_with('-') && words.get(1).is_none_or(|word| word.text().is_some()) {
+            return;
+        }
+        let program = words.first().cloned().into_iter();
+        let bare: Vec<Word> = match GIT.skip(words, 1) {
+            Ok(place) => program.chain(words.iter().skip(place).cloned()).collect(),
+            Err(NotUnderstood) => program.chain([Word::Unknown { prefix: String::new(), many: true }]).collect(),
+        };
+        self.push(bare, nothing(around.flow.need), state, around);
     }
 
     /// Goes to a directory that an option names.
