@@ -151,7 +151,7 @@ impl Analyser<'_> {
                 }
             }
             "hash" | "enable" | "complete" | "compgen" | "bind" | "fc" => {
-                self.record_program(words, state, around);
+                self.record(words, state, around);
                 // `hash git` and `hash -r` only look programs up.
                 let looks_up = |word: &Word| word.text().is_some_and(|text| text == "-r" || !text.starts_with('-'));
                 if words.len() > 1 && !(name == "hash" && words.iter().all(looks_up)) {
@@ -185,7 +185,8 @@ impl Analyser<'_> {
 
     /// It changes nothing but the shell, which the analysis follows.
     fn record(&mut self, words: &[Word], state: &State, around: &Surroundings) {
-        let need = if around.redirects.is_empty() { nothing(around.flow.need) } else { around.flow.need };
+        let opens = around.redirects.iter().any(|file| file.target.text() != Some("/dev/null"));
+        let need = if opens { around.flow.need } else { nothing(around.flow.need) };
         self.push(words.to_vec(), need, state, around);
     }
 
