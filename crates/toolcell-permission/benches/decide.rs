@@ -5,7 +5,7 @@
 #[path = "../tests/corpus/call.rs"]
 mod call;
 
-use call::{Call, rules, settings};
+use call::{Call, context, rules};
 use criterion::{Criterion, criterion_group, criterion_main};
 use std::hint::black_box;
 use toolcell_model::{AgentName, Identity, TenantId};
@@ -63,12 +63,12 @@ impl ToolDescription for WriteFile {
 }
 
 fn commands(criterion: &mut Criterion) {
-    let rules = fifty();
+    let context = context(Mode::Default, &fifty(), Dialect::Bash);
     let mut group = criterion.benchmark_group("execute, 50 rules");
     for (name, text) in COMMANDS {
         let call = Call::shell(text);
         group.bench_function(name, |bencher| {
-            bencher.iter(|| black_box(&call).decide(Mode::Default, &rules, Dialect::Bash));
+            bencher.iter(|| black_box(&call).decide_in(&context));
         });
     }
     group.finish();
@@ -79,14 +79,13 @@ fn files(criterion: &mut Criterion) {
     let tool = WriteFile(ContainerPath::parse("/workspace/part19/src/main.rs").unwrap());
     let (tenant, agent) = (TenantId::default_tenant(), AgentName::parse("coder").unwrap());
     let identity = Identity { tenant, agent, session: None, user: None };
-    let shell = settings(Dialect::Bash);
     criterion.bench_function("write_file, 50 rules", |bencher| {
-        bencher.iter(|| decide(&DescribedCall::new(black_box(&tool), &identity, &shell), &context));
+        bencher.iter(|| decide(&DescribedCall::new(black_box(&tool), &identity, context.shell()), &context));
     });
 }
 
 fn megabytes(criterion: &mut Criterion) {
-    let rules = fifty();
+    let context = context(Mode::Default, &fifty(), Dialect::Bash);
     let mut group = criterion.benchmark_group("execute, 1 MiB");
     group.sample_size(10);
     for (name, piece) in LONG {
@@ -94,7 +93,7 @@ fn megabytes(criterion: &mut Criterion) {
         let text = if name == "one heredoc" { format!("cat > file <<'END'\n{text}END\n") } else { text };
         let call = Call::shell(&text);
         group.bench_function(name, |bencher| {
-            bencher.iter(|| black_box(&call).decide(Mode::Default, &rules, Dialect::Bash));
+            bencher.iter(|| black_box(&call).decide_in(&context));
         });
     }
     group.finish();

@@ -40,34 +40,41 @@ impl Call {
 
     /// As the analysis gets it.
     pub(crate) fn with_text<T>(&self, look: impl FnOnce(&CommandText<'_>) -> T) -> T {
-        let env: Vec<&str> = self.env.iter().map(String::as_str).collect();
-        look(&self.text(&env))
+        look(&self.text())
     }
 
-    fn text<'a>(&'a self, env: &'a [&'a str]) -> CommandText<'a> {
+    fn text(&self) -> CommandText<'_> {
         let program = match &self.program {
             Program::Shell(text) => ProgramText::Shell(text),
             Program::Argv(words) => ProgramText::Argv(words),
         };
-        CommandText { program, cwd: &self.cwd, env, stdin: self.stdin.as_deref() }
+        CommandText { program, cwd: &self.cwd, env: &self.env, stdin: self.stdin.as_deref() }
     }
 
     /// What becomes of it where this shell runs commands.
     pub(crate) fn decide(&self, mode: Mode, rules: &RuleSet, dialect: Dialect) -> Decision {
-        let settings = settings(dialect);
-        let env: Vec<&str> = self.env.iter().map(String::as_str).collect();
-        let described = Described { call: self, env: &env };
+        let context = context(mode, rules, dialect);
+        self.decide_in(&context)
+    }
+
+    /// What becomes of it in this context.
+    pub(crate) fn decide_in(&self, context: &Context) -> Decision {
+        let described = Described { call: self };
         let identity = Identity {
             tenant: TenantId::default_tenant(),
             agent: AgentName::parse("coder").unwrap(),
             session: None,
             user: None,
         };
-        let context = Context::new(mode, rules.clone())
-            .with_shell(settings.clone())
-            .with_working_directories(vec![ContainerPath::workspace()]);
-        decide(&DescribedCall::new(&described, &identity, &settings), &context)
+        decide(&DescribedCall::new(&described, &identity, context.shell()), context)
     }
+}
+
+/// As an agent has it whose edits are allowed in the workspace.
+pub(crate) fn context(mode: Mode, rules: &RuleSet, dialect: Dialect) -> Context {
+    Context::new(mode, rules.clone())
+        .with_shell(settings(dialect))
+        .with_working_directories(vec![ContainerPath::workspace()])
 }
 
 pub(crate) fn settings(dialect: Dialect) -> ShellSettings {
@@ -82,7 +89,6 @@ pub(crate) fn rules(allow: &[String], ask: &[String], deny: &[String]) -> RuleSe
 #[derive(Debug)]
 struct Described<'a> {
     call: &'a Call,
-    env: &'a [&'a str],
 }
 
 impl ToolDescription for Described<'_> {
@@ -107,6 +113,6 @@ impl ToolDescription for Described<'_> {
     }
 
     fn content(&self) -> Content<'_> {
-        Content::Command(self.call.text(self.env))
+        Content::Command(self.call.text())
     }
 }
