@@ -3,7 +3,8 @@
 //! The grammar is a fence: a command that the reader does not see is a command that no rule sees. So two readers must
 //! agree. The first one is ours, strict: it reads a subset of the grammar, of which it knows exactly what bash and
 //! dash make of it, and turns everything else into a problem. The second one is the grammar of tree-sitter, lenient
-//! but written by others: both must find the same commands at the same places.
+//! but written by others: both must find the same commands at the same places. It is asked unless the text is a line of
+//! plain words.
 //!
 //! Every function here has the same contract: after [`reader::Reader::stop`] the text looks as if it had ended, so all
 //! loops end and each function gives what it has. That way the commands before a problem are known.
@@ -18,6 +19,7 @@ mod expansion;
 mod heredoc;
 mod lists;
 mod loops;
+mod plain;
 mod reader;
 mod redirects;
 mod simple;
@@ -71,6 +73,7 @@ pub fn read(text: &str, dialect: Dialect) -> Syntax {
     let list = reader.script();
     let (mut problems, starts) = reader.finish();
     if problems.is_empty()
+        && !plain::is_plain(text)
         && let Err(problem) = agreement::check(text, starts)
     {
         problems.push(problem);
