@@ -96,6 +96,9 @@ impl Reader<'_> {
         }
         let mut commands = Vec::new();
         commands.extend(self.command(timed));
+        if commands.is_empty() && self.peek() == Some(b'|') {
+            self.unexpected("a command");
+        }
         loop {
             self.skip_blanks();
             if self.peek() != Some(b'|') || self.looks_at("||") {

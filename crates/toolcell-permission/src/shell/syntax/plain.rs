@@ -13,10 +13,14 @@ const REDIRECTIONS: [&str; 4] = ["2>&1", ">/dev/null", "2>/dev/null", "1>&2"];
 /// them, each of which stands alone. There is nothing in it that two parsers could understand in two ways: no quote, no
 /// expansion, no assignment, no reserved word.
 pub(super) fn is_plain(text: &str) -> bool {
+    // A command has to begin here, because of what stands before.
     let mut begins = true;
+    let mut joined = false;
     for word in text.split([' ', '\t']).filter(|word| !word.is_empty()) {
         match word {
-            "&&" | "||" | "|" | ";" => begins = true,
+            "&&" | "||" | "|" | ";" if begins => return false,
+            "&&" | "||" | "|" => (begins, joined) = (true, true),
+            ";" => (begins, joined) = (true, false),
             word if REDIRECTIONS.contains(&word) && !begins => {}
             word => {
                 // `cd a; ls`
@@ -29,11 +33,11 @@ pub(super) fn is_plain(text: &str) -> bool {
                 if word.is_empty() || !word.bytes().all(|byte| plain(byte) || value(byte)) || RESERVED.contains(&word) {
                     return false;
                 }
-                begins = ends;
+                (begins, joined) = (ends, false);
             }
         }
     }
-    true
+    !(begins && joined)
 }
 
 #[cfg(test)]
@@ -52,8 +56,32 @@ mod tests {
             assert!(is_plain(text), "{text}");
         }
         for text in [
-            "a=b c", "a 'b'", "a $b", "a\nb", "a&b", "a &", "(a)", "if a", "a > f", "a 2>&1x", "{ a }", "a #b", "a*",
-            "~", "! a", "[ a ]", "a \\", "time a", "2>&1 a", "a ;; b", "é", "a; =b", "a<b",
+            "a=b c",
+            "a 'b'",
+            "a $b",
+            "a\nb",
+            "a&b",
+            "a &",
+            "(a)",
+            "if a",
+            "a > f",
+            "a 2>&1x",
+            "{ a }",
+            "a #b",
+            "a*",
+            "~",
+            "! a",
+            "[ a ]",
+            "a \\",
+            "time a",
+            "2>&1 a",
+            "a ;; b",
+            "é",
+            "a; =b",
+            "a<b",
+            "| a",
+            "a && || b",
+            "a |",
         ] {
             assert!(!is_plain(text), "{text}");
         }
