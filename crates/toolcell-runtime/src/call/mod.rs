@@ -15,8 +15,8 @@ use toolcell_model::{
     CallContext, CallFault, CallOutcome, CallRef, CallState, Durable, Ran, SlotReport, TimingMs, ToolName,
 };
 use toolcell_permission::{
-    Authorization, Basis, CallDigest, Clearance, ContainerPath, Decision, DescribedCall, Effect, Permit,
-    ToolDescription, authorize,
+    Authorization, Basis, CallDigest, Clearance, ContainerPath, Context, Decision, DescribedCall, Effect, Permit,
+    authorize,
 };
 use toolcell_protocol::{Resolution, Stream};
 use toolcell_state::{CallUpdate, FinishedCall};
@@ -45,6 +45,8 @@ pub(crate) struct Attention {
 pub(crate) struct Ready {
     pub(crate) parsed: ParsedCall,
     clearance: Clearance,
+    /// Of the first decision, and so of the second: what changes meanwhile applies to later calls.
+    permissions: Arc<Context>,
     started: Instant,
     decide: Duration,
 }
@@ -67,7 +69,17 @@ pub(crate) enum Rest {
 impl Ready {
     /// Whether it may run beside others in its slot.
     pub(crate) fn is_shared(&self) -> bool {
-        self.parsed.effect() == Effect::Read
+        self.parsed.concurrency_safe()
+    }
+}
+
+/// Whether a save has something to do after it. What a command says of itself does not count, what its operator says
+/// does.
+fn changes_files(call: &ParsedCall) -> bool {
+    match call.effect() {
+        Effect::Read => false,
+        Effect::Write => true,
+        Effect::Execute => !call.read_only(),
     }
 }
 
@@ -81,7 +93,7 @@ fn decision_json(decision: &Decision) -> Option<serde_json::Value> {
 
 impl Inner {
     /// Validation and the first decision: without slot or container.
-    pub(crate) fn prepare(
+    pub(crate) async fn prepare(
         &self,
         agent: &Agent,
         context: &CallContext,
@@ -110,14 +122,18 @@ impl Inner {
         if let Some(fault) = parsed.outside_roots(&agent.file_roots) {
             return ended(CallState::Failed, fault, None);
         }
-        let authorization = authorize(&DescribedCall::new(&parsed, context), &agent.context);
+        let permissions = match self.permissions(agent, context).await {
+            Ok(permissions) => permissions,
+            Err(error) => return Prepared::Ended(Box::new(self.failed_end(&CallError::Session(error)))),
+        };
+        let authorization = authorize(&DescribedCall::new(&parsed.described(), context), &permissions);
         let authorization = if operator { authorization.confirmed_by_operator() } else { authorization };
         match authorization {
             Authorization::Denied(decision) => ended(CallState::Denied, denial(&decision), Some(&decision)),
             Authorization::Ask(asked) => Prepared::Asking(asked.into_decision()),
             Authorization::Allowed(clearance) => {
                 let decide = self.clock.monotonic().saturating_duration_since(started);
-                Prepared::Ready(Box::new(Ready { parsed, clearance, started, decide }))
+                Prepared::Ready(Box::new(Ready { parsed, clearance, permissions, started, decide }))
             }
         }
     }
@@ -233,9 +249,9 @@ impl Inner {
         ready: Ready,
         progress: &mut Progress,
     ) -> Result<Finish, CallError> {
-        let Ready { parsed, clearance, .. } = ready;
+        let Ready { parsed, clearance, permissions, .. } = ready;
         let residency = placed.residency;
-        let changes_files = parsed.effect() != Effect::Read;
+        let changes_files = changes_files(&parsed);
         if changes_files && residency.save_failed.load(std::sync::atomic::Ordering::Acquire) {
             // The window of unsaved changes is bounded: first what is there, then more.
             self.save(residency, residency.changes()).await?;
@@ -245,10 +261,11 @@ impl Inner {
             Ok(real) => real,
             Err(fault) => return Ok(Finish::failed(fault, residency)),
         };
-        let described = DescribedCall::new(&parsed, context);
+        let described = parsed.described();
+        let described = DescribedCall::new(&described, context);
         let resolved = described.resolved(real).map_err(|error| CallError::Internal(error.to_string()))?;
         let digest = resolved.digest();
-        let permit = match clearance.authorize(&resolved, &placed.agent.context) {
+        let permit = match clearance.authorize(&resolved, &permissions) {
             Authorization::Allowed(permit) => permit,
             Authorization::Ask(asked) => return Ok(Finish::Asking(asked.into_decision())),
             Authorization::Denied(decision) => {
@@ -305,6 +322,7 @@ impl Inner {
             ToolInput::ReadFile(input) => self.read_file(placed, permit, digest, &input).await,
             ToolInput::WriteFile(input) => self.write_file(placed, permit, digest, &input).await,
             ToolInput::ListFiles(input) => self.list_files(placed, permit, digest, &input).await,
+            ToolInput::Custom(input) => self.execute(placed, permit, digest, input.into_execute()).await,
         }
     }
 
