@@ -27,5 +27,6 @@ mod images;
 mod permissions;
 mod recovery;
 mod scopes;
+mod shell_programs;
 mod story;
 mod support;

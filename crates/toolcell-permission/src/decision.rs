@@ -2,6 +2,7 @@
 
 use crate::mode::{Behavior, Stage};
 use crate::rule::{Rule, RuleSource};
+use crate::suggest::Suggestion;
 use serde::{Deserialize, Serialize};
 
 /// The engine's answer about one call. It is a record, not a right: what runs needs a [`crate::Permit`].
@@ -20,7 +21,11 @@ pub struct Decision {
     pub reason: String,
     /// It was an ASK that DONT_ASK turned into a DENY; `stage` is the ASK's.
     pub demoted: bool,
-    /// Every stage with what it saw, in the pipeline's order. Not serialized: explanations ask for it by itself.
+    /// Allow rules that would have answered an ASK, the narrowest first; none where no rule could.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub suggestions: Vec<Suggestion>,
+    /// Every stage with what it saw, in the pipeline's order: of an explanation; empty otherwise. Not serialized, as
+    /// an explanation shows it by itself.
     #[serde(skip)]
     pub trace: Vec<TraceStep>,
 }
@@ -49,6 +54,9 @@ pub struct TraceStep {
     pub gives: Option<Behavior>,
     /// What it saw.
     pub saw: String,
+    /// What it saw of each part of the call: of a command's commands one by one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub details: Vec<String>,
 }
 
 /// Of two decisions about one call the stricter; the second of equals, because it knew more.

@@ -1,9 +1,23 @@
 //! What the engine must know of a call, and who tells it.
 
+use crate::danger::Dangers;
 use crate::digest::{CallDigest, InputDigest};
 use crate::path::ContainerPath;
+use crate::shell::facts::{PathUse, Target};
+use crate::shell::settings::ShellSettings;
+use crate::shell::{Analysis, analyse, analyse_code};
+use serde_json::Value;
+use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::{Arc, LazyLock};
 use toolcell_model::Identity;
+
+/// How many distinct paths of a command are looked up in the container. With more than these ACCEPT_EDITS allows
+/// nothing, and no allow rule covers a redirection to one of the others.
+pub const MAX_COMMAND_PATHS: usize = 256;
+
+static NO_INPUT: Value = Value::Null;
+static ALWAYS_DANGEROUS: LazyLock<Dangers> = LazyLock::new(Dangers::default);
 
 /// What a tool says of one call: of itself with one validated input. Implemented by the tools.
 ///
@@ -19,7 +33,7 @@ pub trait ToolDescription: fmt::Debug + Send + Sync {
     fn effect(&self) -> Effect;
 
     /// The files that the call names, as the guest will be asked for them. All of them, for [`Effect::Read`] and
-    /// [`Effect::Write`]; none for [`Effect::Execute`].
+    /// [`Effect::Write`]; those of a command are found by its analysis.
     fn paths(&self) -> &[ContainerPath];
 
     /// Digest of the merged input that will run.
@@ -33,6 +47,16 @@ pub trait ToolDescription: fmt::Debug + Send + Sync {
     /// What the content of rules looks at.
     fn content(&self) -> Content<'_> {
         Content::Nothing
+    }
+
+    /// The merged input, for [policies](crate::policy). Null where a tool keeps it to itself.
+    fn input(&self) -> &Value {
+        &NO_INPUT
+    }
+
+    /// Names of files and directories that are dangerous for this tool besides those that always are.
+    fn dangerous(&self) -> &Dangers {
+        &ALWAYS_DANGEROUS
     }
 }
 
@@ -72,7 +96,7 @@ pub struct CommandText<'a> {
     /// Where.
     pub cwd: &'a ContainerPath,
     /// Names of the variables that the call sets.
-    pub env: &'a [&'a str],
+    pub env: &'a [String],
     /// Text for its standard input.
     pub stdin: Option<&'a str>,
 }
@@ -122,17 +146,42 @@ pub enum ToolVerdict {
 }
 
 /// A call, described, and who it is for. Its paths are logical: where they really lead is not known yet.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct DescribedCall<'a> {
     tool: &'a dyn ToolDescription,
     identity: &'a Identity,
+    id: Option<&'a str>,
+    command: Option<Arc<DescribedCommand>>,
+}
+
+/// What a call runs, analysed once for both decisions.
+#[derive(Debug)]
+struct DescribedCommand {
+    analysis: Analysis,
+    /// Sorted, each once.
+    paths: Vec<ContainerPath>,
+    /// `paths` are all that the command names.
+    every_path: bool,
 }
 
 impl<'a> DescribedCall<'a> {
-    /// `tool`'s call for `identity`.
+    /// `tool`'s call for `identity`. A command is analysed here, for the shell that will run it.
     #[must_use]
-    pub fn new(tool: &'a dyn ToolDescription, identity: &'a Identity) -> Self {
-        Self { tool, identity }
+    pub fn new(tool: &'a dyn ToolDescription, identity: &'a Identity, shell: &ShellSettings) -> Self {
+        let analysis = match tool.content() {
+            Content::Command(command) => Some(analyse(&command, shell)),
+            Content::Code { shell: Some(text) } => Some(analyse_code(text, shell)),
+            Content::Nothing | Content::Paths | Content::Code { shell: None } | Content::Fields(_) => None,
+        };
+        let command = analysis.map(|analysis| Arc::new(DescribedCommand::new(analysis, tool.paths())));
+        Self { tool, identity, id: None, command }
+    }
+
+    /// With the caller's id of it, for [policies](crate::policy).
+    #[must_use]
+    pub fn with_id(mut self, id: &'a str) -> Self {
+        self.id = Some(id);
+        self
     }
 
     /// What the tool says.
@@ -147,25 +196,83 @@ impl<'a> DescribedCall<'a> {
         self.identity
     }
 
+    /// The caller's id of it.
+    #[must_use]
+    pub fn id(&self) -> Option<&'a str> {
+        self.id
+    }
+
+    /// What it runs, if that is text or words of a command.
+    #[must_use]
+    pub fn analysis(&self) -> Option<&Analysis> {
+        self.command.as_ref().map(|command| &command.analysis)
+    }
+
+    /// The files that the call names, as far as they are known: of a tool [`ToolDescription::paths`]; of a command
+    /// its operands and redirections, and the directories of its globs, at most [`MAX_COMMAND_PATHS`] of them.
+    #[must_use]
+    pub fn paths(&self) -> &[ContainerPath] {
+        self.command.as_ref().map_or_else(|| self.tool.paths(), |command| &command.paths)
+    }
+
+    /// Whether [`Self::paths`] left out none.
+    pub(crate) fn names_every_path(&self) -> bool {
+        self.command.as_ref().is_none_or(|command| command.every_path)
+    }
+
     /// Digest of the call, with each logical path standing in for its real one.
     #[must_use]
     pub fn digest(&self) -> CallDigest {
-        let paths = self.tool.paths();
-        CallDigest::of(self, paths.iter().zip(paths))
+        CallDigest::of(self, self.paths().iter().zip(self.paths()))
     }
 
-    /// The call with the real path of each of [`ToolDescription::paths`], in their order.
+    /// The call with the real path of each of [`Self::paths`], in their order.
     ///
     /// # Errors
     /// [`RealPathCount`] when these are not as many.
     pub fn resolved(self, real: Vec<ContainerPath>) -> Result<ResolvedCall<'a>, RealPathCount> {
-        let expected = self.tool.paths().len();
+        let expected = self.paths().len();
         if real.len() == expected {
             Ok(ResolvedCall { call: self, real })
         } else {
             Err(RealPathCount { tool: self.tool.name().to_owned(), expected, got: real.len() })
         }
     }
+}
+
+impl DescribedCommand {
+    fn new(analysis: Analysis, own: &[ContainerPath]) -> Self {
+        let mut paths: BTreeSet<ContainerPath> = own.iter().cloned().collect();
+        let mut every_path = true;
+        let operands = analysis.facts.iter().flat_map(|facts| &facts.paths);
+        for path in operands.chain(analysis.redirects.iter().flatten()).flat_map(PathUse::lookups) {
+            if paths.len() < MAX_COMMAND_PATHS {
+                paths.insert(path);
+            } else if !paths.contains(&path) {
+                every_path = false;
+                break;
+            }
+        }
+        Self { analysis, paths: paths.into_iter().collect(), every_path }
+    }
+}
+
+impl PathUse {
+    /// What has to be looked up in the container to know where the use leads.
+    fn lookups(&self) -> Vec<ContainerPath> {
+        match &self.target {
+            Target::Known(candidates) => candidates.clone(),
+            Target::Glob(patterns) => patterns.iter().filter_map(|pattern| glob_directory(pattern)).collect(),
+            Target::Unknown(_) => Vec::new(),
+        }
+    }
+}
+
+/// The directory before the first component of an absolute pattern that is not plain text.
+pub(crate) fn glob_directory(pattern: &str) -> Option<ContainerPath> {
+    let plain = pattern.find(['*', '?', '[', '\\']).and_then(|end| pattern.get(..end)).unwrap_or(pattern);
+    let (directory, _) = plain.rsplit_once('/')?;
+    ContainerPath::parse(if directory.is_empty() { "/" } else { directory }).ok()
 }
 
 /// Real paths that do not belong to the call's logical ones.
@@ -200,9 +307,14 @@ impl<'a> ResolvedCall<'a> {
         &self.real
     }
 
+    /// Each path of the call with where it leads.
+    pub fn paths(&self) -> impl Iterator<Item = (&ContainerPath, &ContainerPath)> {
+        self.call.paths().iter().zip(&self.real)
+    }
+
     /// Digest of the call with its real paths.
     #[must_use]
     pub fn digest(&self) -> CallDigest {
-        CallDigest::of(&self.call, self.call.tool.paths().iter().zip(&self.real))
+        CallDigest::of(&self.call, self.paths())
     }
 }

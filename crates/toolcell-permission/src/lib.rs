@@ -1,12 +1,13 @@
 //! Decides whether a tool call may run, and makes the [`Permit`] without which none does.
 //!
-//! **Owns** modes, rules and their matching, dangerous paths, the nine stages of [`decide`], and permits.
-//! **Never knows** files, clocks, network or async: everything a decision needs is in the [`Context`] and in what the
-//! tool says of its call ([`ToolDescription`]). **Read first**: [`pipeline`], then [`permit`].
+//! **Owns** modes, rules and their matching, the analysis of shell text, dangerous paths and commands, the nine stages
+//! of [`decide`], the [validation](validate) of commands, and permits. **Never knows** files, clocks, network or async:
+//! everything a decision needs is in the [`Context`] and in what the tool says of its call ([`ToolDescription`]).
+//! **Read first**: [`pipeline`], then [`permit`].
 //!
-//! **Limitations**: rules name tools only. A rule with content, such as `execute(npm run:*)`, is an error when it is
-//! read. Shell text is not analysed, so no `execute` call counts as read-only or as an edit, and dangerous paths are
-//! found in the file tools' own paths, not in scripts.
+//! **Limitations**: rules are policy over what a call says; the container is the boundary for what it does. Rules for
+//! file tools look at the files that a command names, not at those that a recursive reader, a copy or a hard link
+//! leads to, and no rule sees what a launcher (`make`, `npm run`, `python -c`) runs.
 //!
 //! # From a call to a permit
 //!
@@ -31,7 +32,7 @@
 //! # let tool = Tool(ContainerPath::parse("/workspace/notes")?);
 //! let context = Context::new(Mode::AcceptEdits, RuleSet::default())
 //!     .with_working_directories(vec![ContainerPath::parse("/workspace")?]);
-//! let call = DescribedCall::new(&tool, &identity);
+//! let call = DescribedCall::new(&tool, &identity, context.shell());
 //! let Authorization::Allowed(clearance) = authorize(&call, &context) else { return Err("refused".into()) };
 //!
 //! // The slot is held now; the guest said where the path leads.
@@ -41,7 +42,7 @@
 //! assert_eq!(permitted.decision().stage, Stage::AcceptEdits);
 //!
 //! // Another holder, another link: the second decision is not the first one's.
-//! let call = DescribedCall::new(&tool, &identity);
+//! let call = DescribedCall::new(&tool, &identity, context.shell());
 //! let Authorization::Allowed(clearance) = authorize(&call, &context) else { return Err("refused".into()) };
 //! let call = call.resolved(vec![ContainerPath::parse("/etc/passwd")?])?;
 //! assert!(matches!(clearance.authorize(&call, &context), Authorization::Ask(_)));
@@ -55,6 +56,7 @@
     clippy::arithmetic_side_effects
 )]
 
+pub mod cases;
 pub mod context;
 pub mod danger;
 pub mod decision;
@@ -64,14 +66,18 @@ pub mod mode;
 pub mod path;
 pub mod permit;
 pub mod pipeline;
+pub mod policy;
 pub mod rule;
 pub mod shell;
+pub mod suggest;
+pub mod validate;
 
 pub use context::Context;
+pub use danger::Dangers;
 pub use decision::{Decision, ReportedRule, TraceStep, stricter};
 pub use describe::{
-    CommandText, Content, DescribedCall, Effect, Field, ProgramText, RealPathCount, ResolvedCall, ToolDescription,
-    ToolVerdict,
+    CommandText, Content, DescribedCall, Effect, Field, MAX_COMMAND_PATHS, ProgramText, RealPathCount, ResolvedCall,
+    ToolDescription, ToolVerdict,
 };
 pub use digest::{CallDigest, InputDigest};
 pub use mode::{Behavior, Mode, ReadOnlyPolicy, Stage};
@@ -79,5 +85,8 @@ pub use path::{ContainerPath, PathError};
 pub use permit::{
     Asked, Authorization, Basis, Clearance, DecidedPath, Permit, PermitMismatch, PermittedCall, authorize,
 };
-pub use pipeline::{decide, decide_resolved};
+pub use pipeline::{decide, decide_resolved, explain, explain_resolved};
+pub use policy::ExecutionEnvironment;
 pub use rule::{Rule, RuleError, RuleSet, RuleSource, RuleSpec};
+pub use shell::settings::ShellSettings;
+pub use suggest::Suggestion;

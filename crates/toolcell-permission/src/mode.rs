@@ -80,15 +80,15 @@ impl fmt::Display for Behavior {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
-    /// A deny rule matches.
+    /// A deny rule matches, or cannot be evaluated.
     DenyRule,
-    /// An ask rule matches.
+    /// An ask rule matches or cannot be evaluated, or it cannot be told whether one does.
     AskRule,
     /// The mode is EXPLORE and the call does more than read.
     Explore,
-    /// The tool itself objects or allows, or a path is dangerous.
+    /// The tool itself or a policy objects or allows, or a path or command is dangerous.
     ToolCheck,
-    /// An allow rule matches.
+    /// Allow rules cover the whole call.
     AllowRule,
     /// The mode is ACCEPT_EDITS and the call reads, or edits inside the working directories.
     AcceptEdits,
@@ -98,10 +98,12 @@ pub enum Stage {
     Bypass,
     /// Nothing answered.
     Default,
+    /// Not one of the pipeline's nine: the command is not of a shape that the agent may run, whoever approves it.
+    CommandValidator,
 }
 
 impl Stage {
-    /// Every stage, in the pipeline's order.
+    /// The nine stages of the pipeline, in its order.
     pub const ALL: [Self; 9] = [
         Self::DenyRule,
         Self::AskRule,
@@ -127,6 +129,7 @@ impl Stage {
             Self::ReadOnly => "read_only",
             Self::Bypass => "bypass",
             Self::Default => "default",
+            Self::CommandValidator => "command_validator",
         }
     }
 }
@@ -143,7 +146,7 @@ impl fmt::Display for Stage {
 pub enum ReadOnlyPolicy {
     /// None.
     None,
-    /// Read-only shell commands. Without shell analysis no command is known to be one, so this allows nothing.
+    /// Read-only shell commands.
     #[default]
     Shell,
     /// Also every tool that is marked read-only.
@@ -183,7 +186,7 @@ mod tests {
     fn the_wire_names_are_what_serde_writes() {
         assert!(Mode::ALL.iter().all(|m| wire(m) == m.as_str()));
         assert!(Behavior::ALL.iter().all(|b| wire(b) == b.as_str()));
-        assert!(Stage::ALL.iter().all(|s| wire(s) == s.as_str()));
+        assert!(Stage::ALL.iter().chain(&[Stage::CommandValidator]).all(|s| wire(s) == s.as_str()));
         assert!(ReadOnlyPolicy::ALL.iter().all(|r| wire(r) == r.as_str()));
     }
 

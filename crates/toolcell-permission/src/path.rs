@@ -43,6 +43,12 @@ impl ContainerPath {
         Self(b"/workspace".to_vec())
     }
 
+    /// `/home/agent`: the tool user's home.
+    #[must_use]
+    pub fn home() -> Self {
+        Self(b"/home/agent".to_vec())
+    }
+
     /// An absolute path.
     ///
     /// # Errors
@@ -144,7 +150,7 @@ fn normalise<'a>(parts: impl Iterator<Item = &'a [u8]>) -> ContainerPath {
 }
 
 /// Characters that could make a path look like another one where it is shown.
-fn misleads(c: char) -> bool {
+pub(crate) fn misleads(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}' | '\u{61c}')
 }

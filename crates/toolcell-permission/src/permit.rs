@@ -57,6 +57,7 @@ use crate::digest::CallDigest;
 use crate::mode::Behavior;
 use crate::path::ContainerPath;
 use crate::pipeline::{decide, decide_resolved};
+use crate::validate::validate;
 
 /// What became of a call: `T` is what it may go on with.
 #[derive(Debug)]
@@ -138,9 +139,20 @@ pub struct Clearance {
     basis: Basis,
 }
 
-/// The first decision, on logical paths.
+/// A command that may not run in any case is refused here, approved or not: a person is never asked about it.
+fn validated(call: &DescribedCall<'_>, context: &Context, decision: Decision) -> Decision {
+    match decision.behavior {
+        Behavior::Deny => decision,
+        Behavior::Allow | Behavior::Ask => match validate(call, context) {
+            Ok(()) => decision,
+            Err(refusal) => refusal.into(),
+        },
+    }
+}
+
+/// The first decision, on logical paths, after which a command's shape is [validated](crate::validate).
 pub fn authorize(call: &DescribedCall<'_>, context: &Context) -> Authorization<Clearance> {
-    let decision = decide(call, context);
+    let decision = validated(call, context, decide(call, context));
     let clearance = |basis, decision| Clearance { decision, digest: call.digest(), basis };
     match decision.behavior {
         Behavior::Allow => Authorization::Allowed(clearance(Basis::Engine, decision)),
@@ -156,12 +168,12 @@ impl Clearance {
         &self.decision
     }
 
-    /// The second decision, on real paths: the call is decided again in full, and the stricter of both counts. An
+    /// The second decision, on real paths: the call is decided and validated again in full, and the stricter counts. An
     /// answer to the first one's ASK counts if the paths lead nowhere else than they say; otherwise the call asks
     /// again.
     pub fn authorize(self, call: &ResolvedCall<'_>, context: &Context) -> Authorization<Permit> {
         let digest = call.digest();
-        let decision = stricter(self.decision, decide_resolved(call, context));
+        let decision = validated(call.described(), context, stricter(self.decision, decide_resolved(call, context)));
         let permit =
             |basis, decision| Permit { call: PermittedCall { digest, decision, basis, paths: decided_paths(call) } };
         match decision.behavior {
@@ -176,8 +188,7 @@ impl Clearance {
 }
 
 fn decided_paths(call: &ResolvedCall<'_>) -> Vec<DecidedPath> {
-    let logical = call.described().tool().paths();
-    logical.iter().zip(call.real()).map(|(l, r)| DecidedPath { logical: l.clone(), real: r.clone() }).collect()
+    call.paths().map(|(l, r)| DecidedPath { logical: l.clone(), real: r.clone() }).collect()
 }
 
 /// The unforgeable proof that one exact call was allowed. See the [module's documentation](self).

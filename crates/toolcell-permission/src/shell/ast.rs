@@ -26,6 +26,8 @@ pub enum Connector {
 /// Commands joined by `|`. `time` before it is the first word of its first command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pipeline {
+    /// `!` stands before it: success and failure change places.
+    pub negated: bool,
     /// At least one. With more than one each runs in a process of its own.
     pub commands: Vec<Command>,
 }

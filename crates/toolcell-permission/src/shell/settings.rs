@@ -25,3 +25,15 @@ pub struct ShellSettings {
     /// Variables that every process has in its environment, so that an assignment to one of them is seen by programs.
     pub exported: BTreeSet<String>,
 }
+
+impl Default for ShellSettings {
+    /// Bash, with the usual home and workspace, and nothing known to be exported.
+    fn default() -> Self {
+        Self {
+            dialect: Dialect::Bash,
+            home: ContainerPath::home(),
+            workspace: ContainerPath::workspace(),
+            exported: BTreeSet::new(),
+        }
+    }
+}

@@ -1,75 +1,74 @@
 //! Recorded cases, in the form that `toolcell rules test` reads.
 
-use crate::fixture::{Call, path};
-use serde::Deserialize;
-use std::collections::BTreeMap;
-use toolcell_permission::*;
+use crate::tools::describe;
+use std::error::Error;
+use toolcell_permission::cases::{CaseError, parse};
+use toolcell_permission::{Behavior, Stage};
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Case {
-    id: String,
-    #[serde(rename = "note")]
-    _note: Option<String>,
-    mode: Mode,
-    #[serde(default)]
-    read_only: ReadOnlyPolicy,
-    #[serde(default)]
-    working_directories: Vec<String>,
-    rules: Rules,
-    call: CaseCall,
-    #[serde(default)]
-    real_paths: BTreeMap<String, String>,
-    expect: Expect,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Rules {
-    allow: Vec<RuleSpec>,
-    ask: Vec<RuleSpec>,
-    deny: Vec<RuleSpec>,
-}
-
-#[derive(Deserialize)]
-struct CaseCall {
-    tool: String,
-    input: serde_json::Value,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Expect {
-    behavior: Behavior,
-    stage: Option<Stage>,
+fn chain(error: &CaseError) -> String {
+    error.source().map_or_else(|| error.to_string(), |source| format!("{error}: {source}"))
 }
 
 #[test]
 fn every_recorded_case_holds() {
-    let text = include_str!("../data/cases.jsonl");
-    for line in text.lines() {
-        let case: Case = serde_json::from_str(line).unwrap();
-        let named = case.call.input.get("path").and_then(|path| path.as_str());
-        let call = match (case.call.tool.as_str(), named) {
-            ("read_file", Some(path)) => Call::read(&[path]),
-            ("write_file", Some(path)) => Call::write(&[path]),
-            ("execute", None) => Call::execute(),
-            other => panic!("{}: no such tool: {other:?}", case.id),
-        };
-        let rules = RuleSet::parse(RuleSource::Policy, &case.rules.allow, &case.rules.ask, &case.rules.deny).unwrap();
-        let context = Context::new(case.mode, rules)
-            .with_read_only(case.read_only)
-            .with_working_directories(case.working_directories.iter().map(|directory| path(directory)).collect());
-        let real = |logical: &ContainerPath| {
-            let resolved = logical.as_str().and_then(|logical| case.real_paths.get(logical));
-            resolved.map_or_else(|| logical.clone(), |real| path(real))
-        };
-        let real: Vec<ContainerPath> = call.paths.iter().map(real).collect();
-        let decision = stricter(call.decide(&context), call.decide_resolved(&real, &context));
-        assert_eq!(decision.behavior, case.expect.behavior, "{}: {decision:?}", case.id);
-        if let Some(stage) = case.expect.stage {
-            assert_eq!(decision.stage, stage, "{}: {decision:?}", case.id);
+    let text = include_str!("../data/permissions.jsonl");
+    let mut wrong = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        let case = parse(line).unwrap();
+        let answer = case.answer(number + 1, &describe).unwrap();
+        if answer.ok != Some(true) {
+            wrong.push(format!("{}\n  {:?}", serde_json::to_string(&answer).unwrap(), case.call));
         }
     }
-    assert_eq!(text.lines().count(), 23);
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert_eq!(text.lines().count(), 93);
+}
+
+const CASE: &str = r#"{"id": "a", "mode": "default", "rules": {"allow": ["write_file(/workspace/a)"], "ask": [], "deny": []},
+    "call": {"tool": "write_file", "input": {"path": "a", "content": ""}}, "real_paths": {"a": "/workspace/a"},
+    "working_directories": [], "expect": {"behavior": "allow"}}"#;
+
+#[test]
+fn an_answer_is_one_line() {
+    let line = |case: &str| serde_json::to_string(&parse(case).unwrap().answer(7, &describe).unwrap()).unwrap();
+    assert_eq!(
+        line(CASE),
+        r#"{"case":7,"id":"a","behavior":"allow","stage":"allow_rule","rule":"write_file(/workspace/a)","ok":true}"#
+    );
+    let linked = CASE.replace(r#""/workspace/a"}"#, r#""/etc/a"}"#);
+    assert_eq!(line(&linked), r#"{"case":7,"id":"a","behavior":"ask","stage":"default","rule":null,"ok":false}"#);
+    let bare = r#"{"mode": "explore", "rules": {}, "call": {"tool": "deploy", "input": {}}}"#;
+    assert_eq!(line(bare), r#"{"case":7,"id":null,"behavior":"deny","stage":"explore","rule":null,"ok":null}"#);
+}
+
+#[test]
+fn an_expected_stage_counts() {
+    let case = CASE.replace(r#"{"behavior": "allow"}"#, r#"{"behavior": "allow", "stage": "bypass"}"#);
+    let answer = parse(&case).unwrap().answer(1, &describe).unwrap();
+    assert_eq!((answer.behavior, answer.stage, answer.ok), (Behavior::Allow, Stage::AllowRule, Some(false)));
+}
+
+#[test]
+fn errors_name_the_field() {
+    for (from, to, expected) in [
+        (r#""default""#, r#""lax""#, "`mode` cannot be read: unknown variant `lax`"),
+        (r#""mode""#, r#""modes""#, "`modes` cannot be read: unknown field `modes`"),
+        (r#""ask": []"#, r#""ask": [7]"#, "`rules.ask[0]` cannot be read: invalid type"),
+        (r#""tool""#, r#""tools""#, "`call.tools` cannot be read: unknown field `tools`"),
+        (r#""behavior""#, r#""behaviour""#, "`expect.behaviour` cannot be read: unknown field"),
+        (r#"(/workspace/a)"#, "(", "`rules` cannot be read: rule \"write_file(\""),
+        (
+            r#""working_directories": []"#,
+            r#""working_directories": ["x"]"#,
+            "`working_directories[0]` cannot be read: ",
+        ),
+        (r#""/workspace/a"}"#, r#""a"}"#, "`real_paths.a` cannot be read: the path \"a\" is not absolute"),
+        (r#""path": "a""#, r#""path": 1"#, "`call.input` is no input of `write_file`: `path` is not a string"),
+    ] {
+        assert!(CASE.contains(from), "{from}");
+        let case = parse(&CASE.replace(from, to));
+        let error = case.and_then(|case| case.answer(1, &describe)).unwrap_err();
+        assert!(chain(&error).starts_with(expected), "{}", chain(&error));
+    }
+    assert!(chain(&parse(&format!("{CASE} x")).unwrap_err()).starts_with("`.` cannot be read: trailing characters"));
 }

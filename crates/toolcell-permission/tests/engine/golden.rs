@@ -43,6 +43,36 @@ fn calls() -> Vec<(String, Call, Vec<ContainerPath>)> {
     calls
 }
 
+const CONTENT_SHAPES: [RuleShape; 9] = [
+    ("none", &[], &[], &[]),
+    ("allow push", &["execute(git push:*)"], &[], &[]),
+    ("ask push", &["execute"], &["execute(git push:*)"], &[]),
+    ("deny push", &["execute"], &[], &["execute(git push:*)"]),
+    ("allow files", &["write_file(/workspace/**)"], &[], &[]),
+    ("ask files", &["execute", "write_file"], &["write_file(/workspace/**)"], &[]),
+    ("deny files", &["execute", "write_file"], &[], &["write_file(/etc/**)"]),
+    ("deny reads", &["*"], &[], &["read_file(/etc/**)"]),
+    ("unreadable", &["*"], &[], &["exec*( 'x)"]),
+];
+
+const SCRIPTS: [(&str, &str); 15] = [
+    ("reads", "git status && cat src/a"),
+    ("reads outside", "cat /etc/a"),
+    ("edits inside", "mkdir -p src && touch src/a"),
+    ("edits outside", "touch /etc/a"),
+    ("writes inside", "ls > a"),
+    ("writes outside", "ls > /etc/a"),
+    ("other", "make test"),
+    ("push", "git push origin main"),
+    ("push, wrapped", "timeout 5 bash -c 'git push'"),
+    ("push, with rights", "sudo git push"),
+    ("opaque", "$1 push"),
+    ("tainted", "PATH=/workspace/bin git status"),
+    ("dangerous path", "cat .env"),
+    ("dangerous", "rm -rf /"),
+    ("no command", "x=1"),
+];
+
 fn line(table: &mut String, columns: &[&str], decision: &Decision) {
     for (column, width) in columns.iter().zip([13, 14, 24]) {
         write!(table, "{column:<width$}| ").unwrap();
@@ -61,6 +91,33 @@ fn table() -> String {
             }
         }
     }
+    table.push_str("\n# mode × rules with content × script, of execute and as shell code\n");
+    for mode in Mode::ALL {
+        for (shape, allow, ask, deny) in CONTENT_SHAPES {
+            let context = context(mode, rules(allow, ask, deny));
+            for (name, text) in SCRIPTS {
+                line(&mut table, &[mode.as_str(), shape, name], &Call::shell(text).decide_resolved(&[], &context));
+            }
+            for (name, text) in [("code: reads", "ls"), ("code: push", "git push")] {
+                line(
+                    &mut table,
+                    &[mode.as_str(), shape, name],
+                    &Call::code("bash", text).decide_resolved(&[], &context),
+                );
+            }
+            let python = Call::code("python", "print(1)");
+            line(&mut table, &[mode.as_str(), shape, "code: python"], &python.decide_resolved(&[], &context));
+        }
+    }
+    table.push_str("\n# mode × rules with content × path class\n");
+    for mode in Mode::ALL {
+        for (shape, allow, ask, deny) in CONTENT_SHAPES.into_iter().skip(4).take(4) {
+            let context = context(mode, rules(allow, ask, deny));
+            for (name, call, real) in calls().into_iter().filter(|(_, call, _)| !call.paths.is_empty()) {
+                line(&mut table, &[mode.as_str(), shape, &name], &call.decide_resolved(&real, &context));
+            }
+        }
+    }
     table.push_str("\n# mode × read_only × call\n");
     for mode in Mode::ALL {
         for policy in ReadOnlyPolicy::ALL {
@@ -70,6 +127,8 @@ fn table() -> String {
                 ("read    dangerous", Call::read(&[".env"]), vec![path("/workspace/.env")]),
                 ("write   outside", Call::write(&["/etc/a"]), vec![path("/etc/a")]),
                 ("execute", Call::execute(), Vec::new()),
+                ("shell   reads", Call::shell("git status"), Vec::new()),
+                ("shell   edits", Call::shell("touch a"), Vec::new()),
             ] {
                 line(&mut table, &[mode.as_str(), policy.as_str(), name], &call.decide_resolved(&real, &context));
             }

@@ -1,6 +1,6 @@
 //! One property for each sentence that the pipeline promises.
 
-use crate::fixture::{Call, VERDICTS, path};
+use crate::fixture::{Call, LookedAt, VERDICTS, path};
 use proptest::prelude::*;
 use proptest::sample::select;
 use toolcell_permission::*;
@@ -18,7 +18,55 @@ const PATHS: [&str; 9] = [
 ];
 const DANGEROUS: [&str; 3] = ["/workspace/.env", "/home/agent/.ssh/config", "/workspace/.git/hooks/x"];
 const NAMES: [&str; 4] = ["execute", "read_file", "write_file", "mcp__github__create"];
-const PATTERNS: [&str; 7] = ["execute", "read_file", "write_file", "*_file", "mcp__github__*", "*", "other"];
+const PATTERNS: [&str; 22] = [
+    "execute",
+    "read_file",
+    "write_file",
+    "*_file",
+    "mcp__github__*",
+    "*",
+    "other",
+    "execute(git push:*)",
+    "execute(make:*)",
+    "execute(npm run build)",
+    "execute(rm:*)",
+    "execute(touch *)",
+    "run_code",
+    "read_file(/workspace/src/**)",
+    "read_file(/etc/**)",
+    "write_file(/workspace/**)",
+    "write_file(/workspace2/**)",
+    "*_file(/workspace/a)",
+    "deploy",
+    "deploy(env=prod)",
+    "deploy(env=*,region=eu-*)",
+    "*( 'x)",
+];
+/// Read, edit, both, neither, write by redirection, opaque, dangerous, tainted, with more rights, without a command.
+const SCRIPTS: [&str; 22] = [
+    "ls",
+    "git status && cat src/b",
+    "cat /etc/passwd",
+    "touch /workspace/a",
+    "touch a; mkdir -p src",
+    "cp a /etc/passwd",
+    "rm a",
+    "rm *.txt",
+    "git push origin main",
+    "make test",
+    "npm run build && git push",
+    "ls > a",
+    "make > /etc/passwd",
+    "cat < /etc/passwd > src/b",
+    "$1 push",
+    "echo \"unterminated",
+    "cat .env",
+    "rm -rf /",
+    "PATH=/workspace/bin git status",
+    "sudo git push",
+    "timeout 5 make test",
+    "x=1",
+];
 const SOURCES: [RuleSource; 5] =
     [RuleSource::Policy, RuleSource::User, RuleSource::Project, RuleSource::Session, RuleSource::Suggested];
 
@@ -34,13 +82,37 @@ fn some_rules() -> impl Strategy<Value = Vec<Rule>> {
 
 /// A call and where its paths really lead.
 fn a_call() -> impl Strategy<Value = (Call, Vec<ContainerPath>)> {
+    prop_oneof![3 => a_tools_call(), 3 => a_command(), 1 => some_fields().prop_map(|call| (call, Vec::new()))]
+}
+
+fn some_fields() -> impl Strategy<Value = Call> {
+    (select(&["prod", "test"][..]), select(&["eu-1", "us-1"][..]))
+        .prop_map(|(env, region)| Call::deploy(&[("env", env), ("region", region)]))
+}
+
+fn a_command() -> impl Strategy<Value = (Call, Vec<ContainerPath>)> {
+    let links = proptest::collection::vec(proptest::option::weighted(0.2, select(&PATHS[..])), 8);
+    (select(&SCRIPTS[..]), 0..4, select(&VERDICTS[..]), links).prop_map(|(text, shape, verdict, links)| {
+        let call = match shape {
+            0 => Call::code("bash", text),
+            1 => Call::code("python", text),
+            _ => Call::shell(text),
+        };
+        let link = |(path_, link): (ContainerPath, Option<&str>)| link.map_or(path_, path);
+        let real = call.named().into_iter().zip(links).map(link).collect();
+        (call.with_verdict(verdict.1()), real)
+    })
+}
+
+fn a_tools_call() -> impl Strategy<Value = (Call, Vec<ContainerPath>)> {
     let paths = proptest::collection::vec((select(&PATHS[..]), select(&PATHS[..])), 0..3);
     let effect = select(&[Effect::Read, Effect::Write, Effect::Execute][..]);
     let verdict = select(&VERDICTS[..]);
     (select(&NAMES[..]), any::<bool>(), effect, paths, verdict).prop_map(|(name, read_only, effect, paths, verdict)| {
         let (logical, real): (Vec<_>, Vec<_>) = paths.into_iter().map(|(l, r)| (path(l), path(r))).unzip();
         let input = serde_json::json!({});
-        (Call { name: name.into(), read_only, effect, paths: logical, verdict: verdict.1(), input }, real)
+        let looked_at = LookedAt::Paths;
+        (Call { name: name.into(), read_only, effect, paths: logical, verdict: verdict.1(), input, looked_at }, real)
     })
 }
 
@@ -63,6 +135,19 @@ impl Situation {
 
     fn decide(&self) -> Decision {
         self.call.decide_resolved(&self.real, &self.context())
+    }
+
+    fn explain(&self) -> Decision {
+        self.call.explain_resolved(&self.real, &self.context())
+    }
+
+    /// What the tool says, of a call that is not a command.
+    fn says_it_reads(&self) -> Option<bool> {
+        match self.call.looked_at {
+            LookedAt::Command(_) => None,
+            LookedAt::Code(_) => Some(false),
+            LookedAt::Nothing | LookedAt::Paths | LookedAt::Fields(_) => Some(self.call.read_only),
+        }
     }
 
     fn with_rule(&self, behavior: Behavior, text: &str) -> Self {
@@ -129,6 +214,9 @@ proptest! {
 
     #[test]
     fn a_dangerous_path_holds_in_every_mode(s in a_situation(), danger in select(&DANGEROUS[..]), really in any::<bool>()) {
+        if !matches!(s.call.looked_at, LookedAt::Paths) {
+            return Ok(());
+        }
         let mut s = s.with_rule(Behavior::Allow, "*");
         s.call.paths.push(path(if really { "/workspace/link" } else { danger }));
         s.real.push(path(if really { danger } else { "/workspace/a" }));
@@ -147,11 +235,11 @@ proptest! {
     #[test]
     fn explore_allows_only_what_reads(s in a_situation()) {
         let s = Situation { mode: Mode::Explore, ..s };
-        if !s.call.read_only {
-            prop_assert_eq!(s.decide().behavior, Behavior::Deny);
-        } else {
-            // Nothing is left to ask about but what the rules, the tool or a path ask about.
-            prop_assert_ne!(s.decide().stage, Stage::Default);
+        let decision = s.decide();
+        // Nothing is left to ask about but what the rules, the tool or something dangerous ask about.
+        prop_assert_ne!(decision.stage, Stage::Default);
+        if s.says_it_reads() == Some(false) {
+            prop_assert_eq!(decision.behavior, Behavior::Deny);
         }
     }
 
@@ -165,7 +253,7 @@ proptest! {
     fn accept_edits_stays_inside(s in a_situation()) {
         let s = Situation { mode: Mode::AcceptEdits, ..s };
         let inside = |path: &ContainerPath| s.directories.iter().any(|directory| path.is_within(directory));
-        if s.decide().stage == Stage::AcceptEdits && !s.call.read_only {
+        if s.decide().stage == Stage::AcceptEdits && s.says_it_reads() == Some(false) {
             prop_assert_eq!(s.call.effect, Effect::Write);
             prop_assert!(!s.call.paths.is_empty() && s.call.paths.iter().chain(&s.real).all(inside));
         }
@@ -175,7 +263,7 @@ proptest! {
     fn real_paths_only_make_it_stricter(s in a_situation()) {
         let first = s.call.decide(&s.context());
         prop_assert!(s.decide().behavior >= first.behavior);
-        let same = s.call.decide_resolved(&s.call.paths, &s.context());
+        let same = s.call.decide_resolved(&s.call.named(), &s.context());
         prop_assert_eq!(same, first, "a path that leads where it says changes nothing");
     }
 
@@ -192,7 +280,7 @@ proptest! {
 
     #[test]
     fn the_trace_lists_every_stage_and_explains_the_decision(s in a_situation()) {
-        let decision = s.decide();
+        let decision = s.explain();
         prop_assert_eq!(decision.trace.iter().map(|step| step.stage).collect::<Vec<_>>(), Stage::ALL.to_vec());
         let step = decision.trace.iter().find(|step| step.stage == decision.stage).unwrap();
         let undemoted = if decision.demoted { Behavior::Ask } else { decision.behavior };
@@ -201,5 +289,80 @@ proptest! {
         prop_assert!(!decision.message.is_empty());
         let ruled = matches!(decision.stage, Stage::DenyRule | Stage::AskRule | Stage::AllowRule);
         prop_assert_eq!(decision.rule.is_some(), ruled);
+    }
+
+    #[test]
+    fn an_explanation_is_the_decision_with_its_trace(s in a_situation()) {
+        prop_assert_eq!(Decision { trace: Vec::new(), ..s.explain() }, s.decide());
+        let first = s.call.explain(&s.context());
+        prop_assert_eq!(Decision { trace: Vec::new(), ..first }, s.call.decide(&s.context()));
+    }
+
+    #[test]
+    fn suggestions_answer_the_question(s in a_situation()) {
+        let asked = s.decide();
+        prop_assert!(asked.suggestions.len() <= 3);
+        if !asked.suggestions.is_empty() {
+            prop_assert_eq!(asked.behavior, Behavior::Ask);
+            let mut remembered = s.clone();
+            for suggestion in &asked.suggestions {
+                remembered = remembered.with_rule(Behavior::Allow, &suggestion.rule);
+            }
+            let then = remembered.decide();
+            prop_assert_eq!((then.behavior, then.stage), (Behavior::Allow, Stage::AllowRule), "{:?}", asked.suggestions);
+        }
+    }
+
+    #[test]
+    fn nothing_is_suggested_that_could_not_answer(s in a_situation()) {
+        let asked = s.decide();
+        let answered = s.with_rule(Behavior::Allow, "*").decide();
+        if answered.behavior != Behavior::Allow {
+            prop_assert!(asked.suggestions.is_empty());
+        }
+    }
+
+    #[test]
+    fn what_is_opaque_is_never_allowed_past_a_content_rule(s in a_situation(), deny in any::<bool>()) {
+        let behavior = if deny { Behavior::Deny } else { Behavior::Ask };
+        for call in [Call::shell("$1 push"), Call::code("bash", "$1 push"), Call::code("python", "print(1)")] {
+            let s = Situation { call, real: Vec::new(), ..s.clone() }.with_rule(behavior, "execute(shutdown)");
+            prop_assert_ne!(s.decide().behavior, Behavior::Allow);
+        }
+    }
+
+    #[test]
+    fn a_rule_that_cannot_be_evaluated_is_the_strict_one(s in a_situation()) {
+        // Its content is no pattern of any kind, which shows when it meets a call that it is about.
+        let unreadable = "*( 'x)";
+        let meets_it = match &s.call.looked_at {
+            LookedAt::Nothing | LookedAt::Code(_) => false,
+            LookedAt::Paths | LookedAt::Command(_) | LookedAt::Fields(_) => true,
+        };
+        if meets_it {
+            prop_assert_eq!(s.with_rule(Behavior::Deny, unreadable).decide().behavior, Behavior::Deny);
+            prop_assert_ne!(s.with_rule(Behavior::Ask, unreadable).decide().behavior, Behavior::Allow);
+        }
+        prop_assert_eq!(s.with_rule(Behavior::Allow, unreadable).decide(), s.decide());
+    }
+
+    #[test]
+    fn a_policy_counts_as_the_tools_own_opinion(s in a_situation(), opinion in 0..3_usize) {
+        use toolcell_permission::policy::{PolicyCall, PolicyVerdict};
+        let message = || "the tool's words".to_owned();
+        let (verdict, own) = match opinion {
+            0 => (PolicyVerdict::Deny { message: message() }, 0),
+            1 => (PolicyVerdict::RequireApproval { message: message() }, 1),
+            _ => (PolicyVerdict::Allow, 3),
+        };
+        let mut silent = s.clone();
+        silent.call.verdict = ToolVerdict::Passthrough;
+        let context = silent.context().with_policy("p", move |_: &PolicyCall<'_>| verdict.clone());
+        let by_policy = silent.call.decide_resolved(&s.real, &context);
+        silent.call.verdict = VERDICTS[own].1();
+        let by_tool = silent.decide();
+        prop_assert_eq!((by_policy.behavior, by_policy.stage), (by_tool.behavior, by_tool.stage));
+        let no_opinion = s.context().with_policy("p", |_: &PolicyCall<'_>| PolicyVerdict::NoOpinion);
+        prop_assert_eq!(s.call.decide_resolved(&s.real, &no_opinion), s.decide());
     }
 }

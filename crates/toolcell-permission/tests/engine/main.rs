@@ -6,4 +6,8 @@ mod fixture;
 mod golden;
 mod laws;
 mod permits;
+mod policies;
 mod reference;
+mod scripts;
+mod tools;
+mod validation;

@@ -9,14 +9,14 @@ fn bypass() -> Context {
 }
 
 fn cleared(call: &Call, context: &Context) -> Clearance {
-    match authorize(&DescribedCall::new(call, &identity("alice")), context) {
+    match authorize(&DescribedCall::new(call, &identity("alice"), context.shell()), context) {
         Authorization::Allowed(clearance) => clearance,
         other => panic!("not allowed: {other:?}"),
     }
 }
 
 fn answered(call: &Call, context: &Context) -> Clearance {
-    match authorize(&DescribedCall::new(call, &identity("alice")), context) {
+    match authorize(&DescribedCall::new(call, &identity("alice"), context.shell()), context) {
         Authorization::Ask(asked) => asked.confirm_by_operator(),
         other => panic!("does not ask: {other:?}"),
     }
@@ -25,7 +25,7 @@ fn answered(call: &Call, context: &Context) -> Clearance {
 fn resolved(call: &Call, real: &[&str], clearance: Clearance, context: &Context) -> Authorization<Permit> {
     let identity = identity("alice");
     let real = real.iter().map(|text| path(text)).collect();
-    clearance.authorize(&DescribedCall::new(call, &identity).resolved(real).unwrap(), context)
+    clearance.authorize(&DescribedCall::new(call, &identity, context.shell()).resolved(real).unwrap(), context)
 }
 
 fn permit(call: &Call, real: &[&str]) -> Permit {
@@ -38,7 +38,7 @@ fn permit(call: &Call, real: &[&str]) -> Permit {
 fn digest(call: &Call, user: &str, real: &[&str]) -> CallDigest {
     let identity = identity(user);
     let real = real.iter().map(|text| path(text)).collect();
-    DescribedCall::new(call, &identity).resolved(real).unwrap().digest()
+    DescribedCall::new(call, &identity, &ShellSettings::default()).resolved(real).unwrap().digest()
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn a_permit_covers_exactly_one_call() {
 #[test]
 fn every_part_of_an_identity_counts() {
     let call = Call::execute();
-    let digest = |identity: &Identity| DescribedCall::new(&call, identity).digest();
+    let digest = |identity: &Identity| DescribedCall::new(&call, identity, &ShellSettings::default()).digest();
     let alice = identity("alice");
     let session = SessionId::parse("alice").unwrap();
     let others = [
@@ -93,7 +93,7 @@ fn a_consumed_permit_tells_where_the_paths_led() {
 fn every_path_needs_its_real_one() {
     let call = Call::write(&["/workspace/a"]);
     let identity = identity("alice");
-    let error = DescribedCall::new(&call, &identity).resolved(Vec::new()).unwrap_err();
+    let error = DescribedCall::new(&call, &identity, &ShellSettings::default()).resolved(Vec::new()).unwrap_err();
     assert_eq!(error.to_string(), "0 real paths were given for the 1 paths of a call of `write_file`");
 }
 
@@ -138,7 +138,8 @@ fn an_operator_cannot_answer_a_deny() {
         context(Mode::DontAsk, RuleSet::default()),
         context(Mode::Explore, RuleSet::default()),
     ] {
-        let outcome = authorize(&DescribedCall::new(&call, &identity), &context).confirmed_by_operator();
+        let outcome =
+            authorize(&DescribedCall::new(&call, &identity, context.shell()), &context).confirmed_by_operator();
         assert!(matches!(outcome, Authorization::Denied(_)), "{outcome:?}");
     }
 }
@@ -175,7 +176,7 @@ fn of_two_yeses_the_second_is_recorded() {
 
 #[test]
 fn messages_tell_the_model_what_to_do() {
-    let told = RuleSpec { rule: "execute".into(), message: Some("Use the build tool instead.".into()) };
+    let told = RuleSpec { message: Some("Use the build tool instead.".into()), ..RuleSpec::from("execute") };
     let own_words = RuleSet::parse(RuleSource::Policy, &[], &[], &[told]).unwrap();
     let message = |call: &Call, context: &Context| call.decide(context).message;
     let execute = Call::execute();
