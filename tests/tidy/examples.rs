@@ -34,7 +34,7 @@ fn decided(config: &Config, tool: &str, input: &Value) -> Behavior {
     let catalogue = Catalogue::built_in().with_custom(custom).expect("names of their own");
     let call = catalogue.parse(&ToolName::parse(tool).unwrap(), input).expect("a valid input");
     let identity = Identity { tenant: TenantId::default_tenant(), agent, session: None, user: None };
-    decide(&DescribedCall::new(&call.described(), &identity), &context).behavior
+    decide(&DescribedCall::new(&call.described(), &identity, context.shell()), &context).behavior
 }
 
 #[test]

@@ -1,11 +1,13 @@
 //! Agents as the configuration makes them, ready to decide and run.
 
 use crate::config::{AgentConfig, Config, PermissionsConfig};
+use crate::call::BASE_ENVIRONMENT;
 use crate::error::{StartError, chain};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use toolcell_model::{AgentName, IsolationScope, WorkspaceName};
+use toolcell_permission::shell::settings::ShellSettings;
 use toolcell_permission::{ContainerPath, Context, Mode, Rule, RuleSet, RuleSource};
 use toolcell_sandbox::{HostMount, Limits, SandboxSpec, ToolUser};
 use toolcell_tools::{Catalogue, CustomTool};
@@ -35,7 +37,8 @@ pub(crate) fn build(config: &Config) -> Result<BTreeMap<AgentName, Arc<Agent>>, 
 impl Agent {
     /// The context of a session with a mode and rules of its own.
     pub(crate) fn session_context(&self, mode: Mode, rules: RuleSet) -> Context {
-        context(&self.permissions, mode, self.context.rules().clone().into_iter().chain(rules).collect())
+        let rules = self.context.rules().clone().into_iter().chain(rules).collect();
+        context(&self.permissions, self.context.shell().clone(), mode, rules)
     }
 
     /// A rule, not a pattern, that names no tool: it would never do anything.
@@ -45,8 +48,10 @@ impl Agent {
 }
 
 /// The one place where a context is made.
-fn context(permissions: &PermissionsConfig, mode: Mode, rules: RuleSet) -> Context {
+fn context(permissions: &PermissionsConfig, shell: ShellSettings, mode: Mode, rules: RuleSet) -> Context {
     Context::new(mode, rules)
+        .with_shell(shell)
+        .with_command_allowlist(permissions.command_allowlist.clone())
         .with_read_only(permissions.read_only)
         .with_working_directories(permissions.working_directories.clone())
 }
@@ -55,7 +60,16 @@ fn context(permissions: &PermissionsConfig, mode: Mode, rules: RuleSet) -> Conte
 fn rule_without_tool<'r>(catalogue: &Catalogue, rules: &'r RuleSet) -> Option<&'r Rule> {
     let built_in = Catalogue::built_in();
     let names = || built_in.tools().chain(catalogue.tools()).map(|tool| tool.name);
-    rules.iter().find(|rule| !rule.text().contains('*') && !names().any(|name| rule.matches_tool(&name)))
+    let is_pattern = |rule: &Rule| rule.text().split('(').next().is_some_and(|tool| tool.contains('*'));
+    // `network` is what rules call a connection.
+    let is_known = |rule: &Rule| rule.matches_tool("network") || names().any(|name| rule.matches_tool(&name));
+    rules.iter().find(|rule| !is_pattern(rule) && !is_known(rule))
+}
+
+/// Until a container has told which shell its image has, it counts as bash.
+fn shell(config: &AgentConfig) -> ShellSettings {
+    let base = BASE_ENVIRONMENT.iter().map(|(name, _)| (*name).to_owned());
+    ShellSettings { exported: base.chain(config.env.keys().cloned()).collect(), ..ShellSettings::default() }
 }
 
 /// The tools of one agent.
@@ -98,7 +112,7 @@ fn one(name: &AgentName, config: AgentConfig) -> Result<Agent, StartError> {
             tools: names.into_iter().collect::<Vec<_>>().join(", "),
         });
     }
-    let context = Arc::new(context(&permissions, permissions.mode, rules));
+    let context = Arc::new(context(&permissions, shell(&config), permissions.mode, rules));
     let texts = |paths: &[ContainerPath]| -> Vec<String> {
         // Paths from a TOML file are UTF-8.
         paths.iter().filter_map(|path| path.as_str().map(str::to_owned)).collect()

@@ -20,13 +20,13 @@ use toolcell_permission::{
 pub struct Described<'a> {
     call: Cow<'a, ParsedCall>,
     /// Names of the variables that an `execute` sets.
-    env: Vec<&'a str>,
+    env: Vec<String>,
 }
 
 impl<'a> Described<'a> {
     pub(crate) fn of(call: &'a ParsedCall) -> Self {
         let env = match call.input() {
-            ToolInput::Execute(input) => input.env.keys().map(String::as_str).collect(),
+            ToolInput::Execute(input) => input.env.keys().cloned().collect(),
             ToolInput::ReadFile(_) | ToolInput::WriteFile(_) | ToolInput::ListFiles(_) | ToolInput::Custom(_) => {
                 Vec::new()
             }
@@ -34,14 +34,9 @@ impl<'a> Described<'a> {
         Self { call: Cow::Borrowed(call), env }
     }
 
-    /// The call that was parsed from this input.
-    fn owned(call: ParsedCall, input: &'a Value) -> Self {
-        let env = match call.input() {
-            ToolInput::Execute(_) => input.get("env").and_then(Value::as_object),
-            ToolInput::ReadFile(_) | ToolInput::WriteFile(_) | ToolInput::ListFiles(_) | ToolInput::Custom(_) => None,
-        };
-        let env = env.into_iter().flat_map(|env| env.keys().map(String::as_str)).collect();
-        Self { call: Cow::Owned(call), env }
+    fn owned(call: ParsedCall) -> Described<'static> {
+        let env = Described::of(&call).env;
+        Described { call: Cow::Owned(call), env }
     }
 }
 
@@ -133,7 +128,7 @@ pub(crate) fn any<'a>(
     input: &'a Value,
 ) -> Result<Box<dyn ToolDescription + 'a>, CallFault> {
     match catalogue.parse_any(tool, input) {
-        Some(call) => Ok(Box::new(Described::owned(call?, input))),
+        Some(call) => Ok(Box::new(Described::owned(call?))),
         None => Ok(Box::new(Outline::of(tool, input)?)),
     }
 }

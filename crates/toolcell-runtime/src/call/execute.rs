@@ -19,7 +19,7 @@ const AFTER_DEADLINE: Duration = Duration::from_secs(10);
 
 /// Programs see these unless image, agent or call say otherwise. Tools that would ask a person find out here that
 /// there is none.
-const BASE_ENVIRONMENT: [(&str, &str); 10] = [
+pub(crate) const BASE_ENVIRONMENT: [(&str, &str); 10] = [
     ("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
     ("HOME", "/home/agent"),
     ("USER", "agent"),

@@ -3,6 +3,8 @@
 mod execute;
 mod files;
 
+pub(crate) use execute::BASE_ENVIRONMENT;
+
 use crate::agent::Agent;
 use crate::error::CallError;
 use crate::inner::{Inner, lock};
@@ -18,7 +20,9 @@ use toolcell_permission::{
     Authorization, Basis, CallDigest, Clearance, ContainerPath, Context, Decision, DescribedCall, Effect, Permit,
     authorize,
 };
+use toolcell_permission::shell::settings::{Dialect, ShellSettings};
 use toolcell_protocol::{Resolution, Stream};
+use toolcell_sandbox::Shell;
 use toolcell_state::{CallUpdate, FinishedCall};
 use toolcell_tools::{ParsedCall, ToolInput};
 
@@ -83,6 +87,20 @@ fn changes_files(call: &ParsedCall) -> bool {
     }
 }
 
+/// With the shell that really runs shell text in the container: bash until it was known. Text that means something else
+/// there is decided anew.
+fn in_shell(permissions: Arc<Context>, shell: Option<Shell>) -> Arc<Context> {
+    let dialect = match shell {
+        Some(Shell::Bash) | None => Dialect::Bash,
+        Some(Shell::Sh) => Dialect::Sh,
+    };
+    if permissions.shell().dialect == dialect {
+        return permissions;
+    }
+    let shell = ShellSettings { dialect, ..permissions.shell().clone() };
+    Arc::new(Arc::unwrap_or_clone(permissions).with_shell(shell))
+}
+
 fn millis(duration: Duration) -> f64 {
     (duration.as_secs_f64() * 1_000_000.0).round() / 1000.0
 }
@@ -123,10 +141,12 @@ impl Inner {
             return ended(CallState::Failed, fault, None);
         }
         let permissions = match self.permissions(agent, context).await {
-            Ok(permissions) => permissions,
+            Ok(permissions) => self.as_of_now(permissions),
             Err(error) => return Prepared::Ended(Box::new(self.failed_end(&CallError::Session(error)))),
         };
-        let authorization = authorize(&DescribedCall::new(&parsed.described(), context), &permissions);
+        let described = parsed.described();
+        let authorization = authorize(&DescribedCall::new(&described, context, permissions.shell()), &permissions);
+        drop(described);
         let authorization = if operator { authorization.confirmed_by_operator() } else { authorization };
         match authorization {
             Authorization::Denied(decision) => ended(CallState::Denied, denial(&decision), Some(&decision)),
@@ -256,13 +276,14 @@ impl Inner {
             // The window of unsaved changes is bounded: first what is there, then more.
             self.save(residency, residency.changes()).await?;
         }
-        let real = self.real_paths(residency, &parsed).await?;
+        let permissions = in_shell(permissions, residency.shell);
+        let described = parsed.described();
+        let described = DescribedCall::new(&described, context, permissions.shell());
+        let real = self.real_paths(residency, &described).await?;
         let real = match real {
             Ok(real) => real,
             Err(fault) => return Ok(Finish::failed(fault, residency)),
         };
-        let described = parsed.described();
-        let described = DescribedCall::new(&described, context);
         let resolved = described.resolved(real).map_err(|error| CallError::Internal(error.to_string()))?;
         let digest = resolved.digest();
         let permit = match clearance.authorize(&resolved, &permissions) {
@@ -326,13 +347,24 @@ impl Inner {
         }
     }
 
-    /// Where a file tool's paths lead, as the guest says; a path that leads nowhere is the tool's failure.
+    /// At this moment, if any of its rules ends at some moment.
+    fn as_of_now(&self, permissions: Arc<Context>) -> Arc<Context> {
+        if permissions.rules().iter().any(|rule| rule.expires().is_some()) {
+            Arc::new(Arc::unwrap_or_clone(permissions).at(self.clock.now()))
+        } else {
+            permissions
+        }
+    }
+
+    /// Where a call's paths lead, as the guest says. One that leads nowhere is a file tool's failure; a command may find
+    /// out by itself.
     async fn real_paths(
         &self,
         residency: &Residency,
-        parsed: &ParsedCall,
+        call: &DescribedCall<'_>,
     ) -> Result<Result<Vec<ContainerPath>, CallFault>, CallError> {
-        let logical = parsed.paths();
+        let logical = call.paths();
+        let is_command = call.analysis().is_some();
         if logical.is_empty() {
             return Ok(Ok(Vec::new()));
         }
@@ -347,6 +379,7 @@ impl Inner {
                     Ok(path) => real.push(path),
                     Err(error) => return Ok(Err(refused("invalid", &error.to_string()))),
                 },
+                Resolution::Unresolvable { .. } if is_command => real.push(path.clone()),
                 Resolution::Unresolvable { error } => {
                     return Ok(Err(CallFault { code: error.code.as_str().to_owned(), message: error.message }));
                 }

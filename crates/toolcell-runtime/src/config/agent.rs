@@ -231,7 +231,7 @@ fn cpus<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
 fn rules<'de, D: Deserializer<'de>>(behavior: Behavior, from: D) -> Result<Vec<RuleSpec>, D::Error> {
     let specs = Vec::<RuleSpec>::deserialize(from)?;
     for spec in &specs {
-        Rule::parse(behavior, RuleSource::Policy, &spec.rule).map_err(serde::de::Error::custom)?;
+        Rule::from_spec(behavior, RuleSource::Policy, spec).map_err(serde::de::Error::custom)?;
     }
     Ok(specs)
 }
