@@ -1,5 +1,6 @@
 //! One call: validated, decided, placed in its slot, decided again, claimed, run, recorded.
 
+mod environment;
 mod execute;
 mod files;
 
