@@ -1,7 +1,7 @@
 //! Agents as the configuration makes them, ready to decide and run.
 
-use crate::config::{AgentConfig, Config, PermissionsConfig};
 use crate::call::BASE_ENVIRONMENT;
+use crate::config::{AgentConfig, Config, PermissionsConfig};
 use crate::error::{StartError, chain};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

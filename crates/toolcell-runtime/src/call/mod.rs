@@ -1,9 +1,10 @@
 //! One call: validated, decided, placed in its slot, decided again, claimed, run, recorded.
 
+mod environment;
 mod execute;
 mod files;
 
-pub(crate) use execute::BASE_ENVIRONMENT;
+pub(crate) use environment::BASE as BASE_ENVIRONMENT;
 
 use crate::agent::Agent;
 use crate::error::CallError;
@@ -16,11 +17,11 @@ use tokio_util::sync::CancellationToken;
 use toolcell_model::{
     CallContext, CallFault, CallOutcome, CallRef, CallState, Durable, Ran, SlotReport, TimingMs, ToolName,
 };
+use toolcell_permission::shell::settings::{Dialect, ShellSettings};
 use toolcell_permission::{
     Authorization, Basis, CallDigest, Clearance, ContainerPath, Context, Decision, DescribedCall, Effect, Permit,
     authorize,
 };
-use toolcell_permission::shell::settings::{Dialect, ShellSettings};
 use toolcell_protocol::{Resolution, Stream};
 use toolcell_sandbox::Shell;
 use toolcell_state::{CallUpdate, FinishedCall};
