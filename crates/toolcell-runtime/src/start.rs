@@ -4,6 +4,7 @@ use crate::agent;
 use crate::batch::{Batch, BatchRequest};
 use crate::config::{Config, Durability, IdSecret, LeaseUrl, SnapshotStoreKind, StateUrl};
 use crate::error::{StartError, SubmitError};
+use crate::explain::{ExplainError, Explanation, Hypothesis};
 use crate::inner::{Inner, lock};
 use crate::output::{OutputPage, OutputStore};
 use crate::session::{SessionChange, SessionError, SessionPermissions};
@@ -187,6 +188,14 @@ impl Runtime {
         admin: bool,
     ) -> Result<SessionPermissions, SessionError> {
         self.inner.set_session_permissions(session, change, admin).await
+    }
+
+    /// What would become of a call, with what every stage of the decision sees. Nothing runs and nothing is recorded.
+    ///
+    /// # Errors
+    /// [`ExplainError`].
+    pub async fn explain(&self, hypothesis: &Hypothesis) -> Result<Explanation, ExplainError> {
+        self.inner.explain(hypothesis).await
     }
 
     /// Stops a call that waits or runs in this process: its whole process tree. `false` when it is not here.

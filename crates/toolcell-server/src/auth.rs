@@ -28,7 +28,7 @@ pub enum Role {
 }
 
 /// Every route with the role it needs.
-pub const TABLE: [(&str, &str, Role); 11] = [
+pub const TABLE: [(&str, &str, Role); 12] = [
     ("GET", "/healthz", Role::Open),
     ("GET", "/readyz", Role::Open),
     ("POST", "/v1/calls", Role::Caller),
@@ -39,6 +39,7 @@ pub const TABLE: [(&str, &str, Role); 11] = [
     ("GET", "/v1/batches/{batch}", Role::Caller),
     ("GET", "/v1/sessions/{session}/permissions", Role::Caller),
     ("PUT", "/v1/sessions/{session}/permissions", Role::Caller),
+    ("POST", "/v1/permissions/explain", Role::Caller),
     ("POST", "/operator/run", Role::Operator),
 ];
 

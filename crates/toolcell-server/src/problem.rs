@@ -4,7 +4,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use toolcell_model::RuntimeFault;
-use toolcell_runtime::{SessionError, StateError, SubmitError, chain};
+use toolcell_runtime::{ExplainError, SessionError, StateError, SubmitError, chain};
 
 /// A problem document.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -80,6 +80,21 @@ impl From<SessionError> for Problem {
                 Self::new(StatusCode::INTERNAL_SERVER_ERROR, "session_permissions_unreadable", detail)
             }
             SessionError::State(error) => error.into(),
+        }
+    }
+}
+
+impl From<ExplainError> for Problem {
+    fn from(error: ExplainError) -> Self {
+        let detail = chain(&error);
+        match error {
+            ExplainError::UnknownAgent { .. } => Self::new(StatusCode::NOT_FOUND, "unknown_agent", detail),
+            ExplainError::RealPath { .. } => Self::invalid(detail),
+            ExplainError::Session(error) => error.into(),
+            ExplainError::Internal(_) => {
+                tracing::error!(detail, "a call cannot be explained");
+                Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail)
+            }
         }
     }
 }

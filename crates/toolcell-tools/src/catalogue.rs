@@ -131,6 +131,17 @@ impl Catalogue {
         Ok(self)
     }
 
+    /// With the other catalogue's tools of which this one has none of the name.
+    #[must_use]
+    pub fn or(mut self, other: Self) -> Self {
+        for tool in other.tools {
+            if !self.tools.iter().any(|own| own.name() == tool.name()) {
+                self.tools.push(tool);
+            }
+        }
+        self
+    }
+
     /// Only the tools with these names.
     ///
     /// # Errors

@@ -127,9 +127,25 @@ pub(crate) fn any<'a>(
     tool: &'a str,
     input: &'a Value,
 ) -> Result<Box<dyn ToolDescription + 'a>, CallFault> {
-    match catalogue.parse_any(tool, input) {
+    match catalogue.parse_any(tool, &decisive(tool, input)) {
         Some(call) => Ok(Box::new(Described::owned(call?))),
         None => Ok(Box::new(Outline::of(tool, input)?)),
+    }
+}
+
+/// Fields of the API of which a decision does not depend, so that a call that has them is decided also by a program that
+/// does not know them.
+const INDECISIVE: [(&str, &[&str]); 2] =
+    [("execute", &["background", "tty", "rows", "cols"]), ("list_files", &["ignored"])];
+
+fn decisive<'a>(tool: &str, input: &'a Value) -> Cow<'a, Value> {
+    let names = INDECISIVE.into_iter().find(|(name, _)| *name == tool).map_or(&[][..], |(_, names)| names);
+    match input {
+        Value::Object(fields) if names.iter().any(|name| fields.contains_key(*name)) => {
+            let kept = fields.iter().filter(|(name, _)| !names.contains(&name.as_str()));
+            Cow::Owned(Value::Object(kept.map(|(name, value)| (name.clone(), value.clone())).collect()))
+        }
+        _ => Cow::Borrowed(input),
     }
 }
 

@@ -116,7 +116,12 @@ pub struct ListedEntry {
 /// but files; `mode` is octal. A directory that is dangerous itself was listed because a person said so: nothing of
 /// it is left out.
 #[must_use]
-pub fn output(input: &ListFilesInput, mut entries: Vec<ListedEntry>, more: bool) -> CallOutcome {
+pub fn output(
+    input: &ListFilesInput,
+    mut entries: Vec<ListedEntry>,
+    more: bool,
+    is_denied: &dyn Fn(&ContainerPath) -> bool,
+) -> CallOutcome {
     entries.sort_by(|a, b| a.path.cmp(&b.path));
     let show_all = is_dangerous(&input.path);
     let mut shown = Vec::new();
@@ -124,7 +129,7 @@ pub fn output(input: &ListFilesInput, mut entries: Vec<ListedEntry>, more: bool)
     let mut truncated = more;
     let mut bytes = 0;
     for entry in entries {
-        if !show_all && leads_to_danger(&input.path, &entry.path) {
+        if is_left_out(&input.path, &entry.path, !show_all, is_denied) {
             skipped += 1;
             continue;
         }
@@ -143,10 +148,15 @@ pub fn output(input: &ListFilesInput, mut entries: Vec<ListedEntry>, more: bool)
     }))
 }
 
-/// A path that cannot be judged counts as dangerous.
-fn leads_to_danger(directory: &ContainerPath, relative: &[u8]) -> bool {
+/// A path that cannot be judged is left out.
+fn is_left_out(
+    directory: &ContainerPath,
+    relative: &[u8],
+    dangers_count: bool,
+    is_denied: &dyn Fn(&ContainerPath) -> bool,
+) -> bool {
     let joined = [directory.as_bytes(), b"/", relative].concat();
-    ContainerPath::from_bytes(&joined).map_or(true, |path| is_dangerous(&path))
+    ContainerPath::from_bytes(&joined).map_or(true, |path| is_denied(&path) || dangers_count && is_dangerous(&path))
 }
 
 fn entry_json(entry: &ListedEntry) -> Value {

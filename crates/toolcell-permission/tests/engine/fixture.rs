@@ -81,10 +81,6 @@ impl Call {
         self
     }
 
-    pub(crate) fn with_env(mut self, name: &str) -> Self {
-        if let LookedAt::Command(command) = &mut self.looked_at {
-            command.env.push(name.into());
-        }
         self
     }
 

@@ -237,7 +237,8 @@ impl Inner {
         progress.timing.acquire = millis(self.clock.monotonic().saturating_duration_since(waiting));
         residency.touch(self.clock.monotonic());
         let restored_from = residency.take_restored_from();
-        let placed = Placed { slot, agent, residency: &residency, call, attention };
+        let permissions = in_shell(Arc::clone(&ready.permissions), residency.shell);
+        let placed = Placed { slot, agent, residency: &residency, permissions: &permissions, call, attention };
         let ran = self.run_placed(&placed, context, ready, progress).await;
         residency.touch(self.clock.monotonic());
         drop(place);
@@ -270,14 +271,13 @@ impl Inner {
         ready: Ready,
         progress: &mut Progress,
     ) -> Result<Finish, CallError> {
-        let Ready { parsed, clearance, permissions, .. } = ready;
-        let residency = placed.residency;
+        let Ready { parsed, clearance, .. } = ready;
+        let Placed { residency, permissions, .. } = placed;
         let changes_files = changes_files(&parsed);
         if changes_files && residency.save_failed.load(std::sync::atomic::Ordering::Acquire) {
             // The window of unsaved changes is bounded: first what is there, then more.
             self.save(residency, residency.changes()).await?;
         }
-        let permissions = in_shell(permissions, residency.shell);
         let described = parsed.described();
         let described = DescribedCall::new(&described, context, permissions.shell());
         let real = self.real_paths(residency, &described).await?;
@@ -287,7 +287,7 @@ impl Inner {
         };
         let resolved = described.resolved(real).map_err(|error| CallError::Internal(error.to_string()))?;
         let digest = resolved.digest();
-        let permit = match clearance.authorize(&resolved, &permissions) {
+        let permit = match clearance.authorize(&resolved, permissions) {
             Authorization::Allowed(permit) => permit,
             Authorization::Ask(asked) => return Ok(Finish::Asking(asked.into_decision())),
             Authorization::Denied(decision) => {
@@ -349,7 +349,7 @@ impl Inner {
     }
 
     /// At this moment, if any of its rules ends at some moment.
-    fn as_of_now(&self, permissions: Arc<Context>) -> Arc<Context> {
+    pub(crate) fn as_of_now(&self, permissions: Arc<Context>) -> Arc<Context> {
         if permissions.rules().iter().any(|rule| rule.expires().is_some()) {
             Arc::new(Arc::unwrap_or_clone(permissions).at(self.clock.now()))
         } else {
@@ -462,6 +462,8 @@ pub(crate) struct Placed<'a> {
     slot: &'a Arc<Slot>,
     pub(crate) agent: &'a Agent,
     pub(crate) residency: &'a Arc<Residency>,
+    /// What it is decided by.
+    pub(crate) permissions: &'a Context,
     pub(crate) call: &'a CallRef,
     pub(crate) attention: &'a Attention,
 }
