@@ -81,9 +81,6 @@ impl Call {
         self
     }
 
-        self
-    }
-
     pub(crate) fn decide(&self, context: &Context) -> Decision {
         decide(&DescribedCall::new(self, &identity("alice"), context.shell()), context)
     }
