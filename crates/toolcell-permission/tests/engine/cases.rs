@@ -30,7 +30,9 @@ const CASE: &str = r#"{"id": "a", "mode": "default", "rules": {"allow": ["write_
 
 #[test]
 fn an_answer_is_one_line() {
-    let line = |case: &str| serde_json::to_string(&parse(case).unwrap().answer(7, &|tool, input| describe(tool, input)).unwrap()).unwrap();
+    let line = |case: &str| {
+        serde_json::to_string(&parse(case).unwrap().answer(7, &|tool, input| describe(tool, input)).unwrap()).unwrap()
+    };
     assert_eq!(
         line(CASE),
         r#"{"case":7,"id":"a","behavior":"allow","stage":"allow_rule","rule":"write_file(/workspace/a)","ok":true}"#
