@@ -55,7 +55,9 @@ fn context(permissions: &PermissionsConfig, mode: Mode, rules: RuleSet) -> Conte
 fn rule_without_tool<'r>(catalogue: &Catalogue, rules: &'r RuleSet) -> Option<&'r Rule> {
     let built_in = Catalogue::built_in();
     let names = || built_in.tools().chain(catalogue.tools()).map(|tool| tool.name);
-    rules.iter().find(|rule| !rule.text().contains('*') && !names().any(|name| rule.matches_tool(&name)))
+    // What stands in parentheses is about inputs; a `*` in it does not make a pattern of the tool's name.
+    let is_pattern = |rule: &Rule| rule.text().split('(').next().is_some_and(|tool| tool.contains('*'));
+    rules.iter().find(|rule| !is_pattern(rule) && !names().any(|name| rule.matches_tool(&name)))
 }
 
 /// The tools of one agent.
