@@ -60,10 +60,9 @@ fn context(permissions: &PermissionsConfig, shell: ShellSettings, mode: Mode, ru
 fn rule_without_tool<'r>(catalogue: &Catalogue, rules: &'r RuleSet) -> Option<&'r Rule> {
     let built_in = Catalogue::built_in();
     let names = || built_in.tools().chain(catalogue.tools()).map(|tool| tool.name);
+    // What stands in parentheses is about inputs; a `*` in it does not make a pattern of the tool's name.
     let is_pattern = |rule: &Rule| rule.text().split('(').next().is_some_and(|tool| tool.contains('*'));
-    // `network` is what rules call a connection.
-    let is_known = |rule: &Rule| rule.matches_tool("network") || names().any(|name| rule.matches_tool(&name));
-    rules.iter().find(|rule| !is_pattern(rule) && !is_known(rule))
+    rules.iter().find(|rule| !is_pattern(rule) && !names().any(|name| rule.matches_tool(&name)))
 }
 
 /// Until a container has told which shell its image has, it counts as bash.
