@@ -234,7 +234,6 @@ fn operands(sub: &str, line: &Line<'_>, access: Access, uses: &mut Uses<'_>) {
             | "switch"
             | "stash"
             | "worktree"
-            | "clone"
             | "bisect"
             | "list"
     );

@@ -76,7 +76,7 @@ fn dangerous_commands() {
         dd of=/dev/nvme0n1 if=x
         dd if=/dev/zero of=/dev/vda bs=1M
         dd of=/dev/x
-        dd of=u:/dev/
+        dd u:of=/dev/
         dd of=/workspace/../dev/sda
         mkfs /dev/sda
         mkfs.ext4 /dev/sda1
