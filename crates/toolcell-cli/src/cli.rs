@@ -26,6 +26,11 @@ const RUN_EXIT_CODES: &str = "Exit codes: the command's own; 124 stopped at its 
 const CALL_EXIT_CODES: &str = "Exit codes: 0 succeeded, 1 failed or cancelled, 75 asking, 124 stopped at its deadline, 125 \
 invalid or toolcell failed, 126 denied.";
 
+const RULES_TEST_HELP: &str = r#"A case is {"id"?, "note"?, "mode", "read_only"?, "working_directories"?,
+"rules": {"allow": [], "ask": [], "deny": []}, "call": {"tool", "input"}, "real_paths"?, "expect"?: {"behavior", "stage"?}}
+on one line. For each the answer {"case", "id", "behavior", "stage", "rule", "ok"} is printed.
+Exit codes: 0 all hold, 1 one does not, 125 a line is no case."#;
+
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -37,6 +42,10 @@ pub(crate) enum Command {
     /// Make an agent's tool call
     #[command(after_help = CALL_EXIT_CODES)]
     Call(CallArgs),
+    /// Say what would become of a call, and why; nothing runs
+    Explain(ExplainArgs),
+    /// Permission rules
+    Rules(RulesArgs),
     /// Sandbox images
     Image(ImageArgs),
     /// The configuration
@@ -102,6 +111,39 @@ pub(crate) struct CallArgs {
     /// An idempotency key: the same id with the same input returns the recorded result
     #[arg(long)]
     pub(crate) id: Option<String>,
+}
+
+/// `explain`
+#[derive(Debug, Args)]
+pub(crate) struct ExplainArgs {
+    #[command(flatten)]
+    pub(crate) context: ContextArgs,
+    /// The tool's name
+    pub(crate) tool: String,
+    /// The tool's input as JSON, or `-` to read it from standard input
+    #[arg(long, value_name = "JSON", default_value = "{}")]
+    pub(crate) input: String,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `rules`
+#[derive(Debug, Args)]
+pub(crate) struct RulesArgs {
+    #[command(subcommand)]
+    pub(crate) command: RulesCommand,
+}
+
+/// What to do with rules.
+#[derive(Debug, Subcommand)]
+pub(crate) enum RulesCommand {
+    /// Decide recorded cases, each by its own rules, and say which do not come out as expected
+    #[command(after_help = RULES_TEST_HELP)]
+    Test {
+        /// JSON lines, or `-` for standard input
+        file: PathBuf,
+    },
 }
 
 /// `image`

@@ -38,6 +38,8 @@ fn main() -> ExitCode {
             Command::Serve(args) => commands::serve::run(&cli.config, args).await,
             Command::Run(args) => commands::run::run(&cli.config, args).await,
             Command::Call(args) => commands::call::run(&cli.config, args).await,
+            Command::Explain(args) => commands::explain::run(&cli.config, args).await,
+            Command::Rules(args) => commands::rules::run(&cli.config, &args),
             Command::Image(args) => commands::image::run(&cli.config, args).await,
             Command::Config(args) => commands::config::run(&cli.config, &args),
             Command::Version => commands::version::run(),

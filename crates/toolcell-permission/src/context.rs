@@ -1,6 +1,6 @@
 //! What a decision depends on besides the call.
 
-use crate::mode::{Mode, ReadOnlyPolicy};
+use crate::mode::{Behavior, Mode, ReadOnlyPolicy};
 use crate::path::ContainerPath;
 use crate::policy::{ExecutionEnvironment, Policies, Policy};
 use crate::rule::RuleSet;
@@ -98,6 +98,16 @@ impl Context {
     #[must_use]
     pub fn rules(&self) -> &RuleSet {
         &self.rules
+    }
+
+    /// Whether a deny rule of the tool is about this path: what a listing leaves out. A rule that cannot be evaluated
+    /// is.
+    #[must_use]
+    pub fn denies_path(&self, tool: &str, path: &ContainerPath) -> bool {
+        self.rules.candidates(Behavior::Deny, tool, self.now).any(|rule| match rule.content() {
+            None => true,
+            Some(content) => content.path().map_or(true, |pattern| pattern.covers(path)),
+        })
     }
 
     /// Where ACCEPT_EDITS allows edits.

@@ -150,7 +150,8 @@ fn normalise<'a>(parts: impl Iterator<Item = &'a [u8]>) -> ContainerPath {
 }
 
 /// Characters that could make a path look like another one where it is shown.
-pub(crate) fn misleads(c: char) -> bool {
+#[must_use]
+pub fn misleads(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}' | '\u{61c}')
 }

@@ -3,10 +3,11 @@
 use crate::problem::Problem;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 use toolcell_model::{
     AgentName, CallContext, CallId, CallState, IdError, SessionId, TenantId, ToolCall, ToolName, UserId,
 };
-use toolcell_runtime::CallRecord;
+use toolcell_runtime::{Behavior, CallRecord, Explanation, Hypothesis};
 
 /// Body of `POST /v1/calls`.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -46,6 +47,21 @@ pub struct Call {
     pub tool: String,
     /// Its input.
     pub input: Value,
+}
+
+/// Body of `POST /v1/permissions/explain`.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ExplainRequest {
+    /// Who the call would be for.
+    pub context: Context,
+    /// The tool.
+    pub tool: String,
+    /// Its input.
+    pub input: Value,
+    /// Where paths lead that lead elsewhere than they say.
+    #[serde(default)]
+    pub real_paths: BTreeMap<String, String>,
 }
 
 /// When to answer.
@@ -91,6 +107,48 @@ impl Call {
         let Self { id, tool, input } = self;
         Ok(ToolCall { id: id.unwrap_or_else(CallId::generate), tool: ToolName::parse(tool)?, input })
     }
+}
+
+impl ExplainRequest {
+    /// With the caller's tenant.
+    ///
+    /// # Errors
+    /// A tool name that is empty or too long.
+    pub fn hypothesis(self, tenant: TenantId) -> Result<Hypothesis, IdError> {
+        let Self { context, tool, input, real_paths } = self;
+        Ok(Hypothesis { context: context.of(tenant), tool: ToolName::parse(tool)?, input, real_paths })
+    }
+}
+
+/// What would become of a call: the state it would have at once, and its decision with the trace.
+#[must_use]
+pub fn explanation(explanation: &Explanation) -> Value {
+    match explanation {
+        Explanation::Invalid(fault) => json!({ "state": CallState::Invalid, "error": fault }),
+        Explanation::Failed(fault) => json!({ "state": CallState::Failed, "error": fault }),
+        Explanation::Decided { decision, mode } => {
+            let state = match decision.behavior {
+                Behavior::Allow => CallState::Queued,
+                Behavior::Ask => CallState::Asking,
+                Behavior::Deny => CallState::Denied,
+            };
+            let mut shown = json!(decision);
+            if let Value::Object(fields) = &mut shown {
+                fields.insert("trace".to_owned(), json!(decision.trace));
+            }
+            json!({ "state": state, "mode": mode, "decision": shown })
+        }
+    }
+}
+
+/// A line for a terminal: control and bidirectional characters are shown, not obeyed.
+#[must_use]
+pub fn escaped(line: &str) -> String {
+    let mut shown = String::with_capacity(line.len());
+    for c in line.chars() {
+        if toolcell_runtime::misleads(c) { shown.extend(c.escape_unicode()) } else { shown.push(c) }
+    }
+    shown
 }
 
 /// One call's result so far.

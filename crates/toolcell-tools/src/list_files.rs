@@ -34,10 +34,12 @@ pub struct ListFilesInput {
 
 pub(crate) fn info() -> ToolInfo {
     ToolInfo {
-        name: NAME,
-        description: "List a directory: type, size, mode and modification time of each entry, sorted by path. Paths are \
+        name: NAME.into(),
+        description:
+            "List a directory: type, size, mode and modification time of each entry, sorted by path. Paths are \
             relative to the listed directory. Sensitive entries such as .git or .env are left out and counted in \
-            `skipped`.",
+            `skipped`."
+                .into(),
         input_schema: json!({
             "type": "object",
             "properties": {
@@ -114,7 +116,12 @@ pub struct ListedEntry {
 /// but files; `mode` is octal. A directory that is dangerous itself was listed because a person said so: nothing of
 /// it is left out.
 #[must_use]
-pub fn output(input: &ListFilesInput, mut entries: Vec<ListedEntry>, more: bool) -> CallOutcome {
+pub fn output(
+    input: &ListFilesInput,
+    mut entries: Vec<ListedEntry>,
+    more: bool,
+    is_denied: &dyn Fn(&ContainerPath) -> bool,
+) -> CallOutcome {
     entries.sort_by(|a, b| a.path.cmp(&b.path));
     let show_all = is_dangerous(&input.path);
     let mut shown = Vec::new();
@@ -122,7 +129,7 @@ pub fn output(input: &ListFilesInput, mut entries: Vec<ListedEntry>, more: bool)
     let mut truncated = more;
     let mut bytes = 0;
     for entry in entries {
-        if !show_all && leads_to_danger(&input.path, &entry.path) {
+        if is_left_out(&input.path, &entry.path, !show_all, is_denied) {
             skipped += 1;
             continue;
         }
@@ -141,10 +148,15 @@ pub fn output(input: &ListFilesInput, mut entries: Vec<ListedEntry>, more: bool)
     }))
 }
 
-/// A path that cannot be judged counts as dangerous.
-fn leads_to_danger(directory: &ContainerPath, relative: &[u8]) -> bool {
+/// A path that cannot be judged is left out.
+fn is_left_out(
+    directory: &ContainerPath,
+    relative: &[u8],
+    dangers_count: bool,
+    is_denied: &dyn Fn(&ContainerPath) -> bool,
+) -> bool {
     let joined = [directory.as_bytes(), b"/", relative].concat();
-    ContainerPath::from_bytes(&joined).map_or(true, |path| is_dangerous(&path))
+    ContainerPath::from_bytes(&joined).map_or(true, |path| is_denied(&path) || dangers_count && is_dangerous(&path))
 }
 
 fn entry_json(entry: &ListedEntry) -> Value {

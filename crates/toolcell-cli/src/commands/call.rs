@@ -33,7 +33,7 @@ pub(crate) async fn run(config: &ConfigArgs, args: CallArgs) -> Result<ExitCode,
     Ok(ExitCode::from(exit_code(&result)))
 }
 
-fn input(text: &str) -> Result<Value, Failure> {
+pub(crate) fn input(text: &str) -> Result<Value, Failure> {
     let mut from_stdin = String::new();
     let text = if text == "-" {
         std::io::stdin()

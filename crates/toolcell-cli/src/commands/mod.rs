@@ -3,7 +3,9 @@
 pub(crate) mod call;
 pub(crate) mod config;
 pub(crate) mod context;
+pub(crate) mod explain;
 pub(crate) mod image;
+pub(crate) mod rules;
 pub(crate) mod run;
 pub(crate) mod serve;
 pub(crate) mod version;

@@ -57,7 +57,7 @@ impl<'a> Subject<'a> {
         match self.content {
             Content::Command(_) => {
                 self.opaque().is_none()
-                    && self.parts().any(|part| part.counts())
+                    && self.parts().next().is_some()
                     && self.parts().all(|part| part.not_reading().is_none())
             }
             Content::Code { .. } => false,

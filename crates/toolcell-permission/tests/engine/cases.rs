@@ -15,7 +15,7 @@ fn every_recorded_case_holds() {
     let mut wrong = Vec::new();
     for (number, line) in text.lines().enumerate() {
         let case = parse(line).unwrap();
-        let answer = case.answer(number + 1, &describe).unwrap();
+        let answer = case.answer(number + 1, &|tool, input| describe(tool, input)).unwrap();
         if answer.ok != Some(true) {
             wrong.push(format!("{}\n  {:?}", serde_json::to_string(&answer).unwrap(), case.call));
         }
@@ -30,7 +30,9 @@ const CASE: &str = r#"{"id": "a", "mode": "default", "rules": {"allow": ["write_
 
 #[test]
 fn an_answer_is_one_line() {
-    let line = |case: &str| serde_json::to_string(&parse(case).unwrap().answer(7, &describe).unwrap()).unwrap();
+    let line = |case: &str| {
+        serde_json::to_string(&parse(case).unwrap().answer(7, &|tool, input| describe(tool, input)).unwrap()).unwrap()
+    };
     assert_eq!(
         line(CASE),
         r#"{"case":7,"id":"a","behavior":"allow","stage":"allow_rule","rule":"write_file(/workspace/a)","ok":true}"#
@@ -44,7 +46,7 @@ fn an_answer_is_one_line() {
 #[test]
 fn an_expected_stage_counts() {
     let case = CASE.replace(r#"{"behavior": "allow"}"#, r#"{"behavior": "allow", "stage": "bypass"}"#);
-    let answer = parse(&case).unwrap().answer(1, &describe).unwrap();
+    let answer = parse(&case).unwrap().answer(1, &|tool, input| describe(tool, input)).unwrap();
     assert_eq!((answer.behavior, answer.stage, answer.ok), (Behavior::Allow, Stage::AllowRule, Some(false)));
 }
 
@@ -67,7 +69,7 @@ fn errors_name_the_field() {
     ] {
         assert!(CASE.contains(from), "{from}");
         let case = parse(&CASE.replace(from, to));
-        let error = case.and_then(|case| case.answer(1, &describe)).unwrap_err();
+        let error = case.and_then(|case| case.answer(1, &|tool, input| describe(tool, input))).unwrap_err();
         assert!(chain(&error).starts_with(expected), "{}", chain(&error));
     }
     assert!(chain(&parse(&format!("{CASE} x")).unwrap_err()).starts_with("`.` cannot be read: trailing characters"));

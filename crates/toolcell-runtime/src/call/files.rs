@@ -4,7 +4,7 @@ use super::{Placed, failed};
 use crate::error::CallError;
 use crate::inner::Inner;
 use toolcell_model::{CallFault, CallOutcome};
-use toolcell_permission::{CallDigest, Permit};
+use toolcell_permission::{CallDigest, ContainerPath, Permit};
 use toolcell_protocol::{EntryKind, ListEntry, ReadPart};
 use toolcell_sandbox::{SandboxError, WriteOptions};
 use toolcell_tools::output::{self, FileContent, INLINE_BYTES, ListedEntry, ListedKind, WrittenFile};
@@ -69,7 +69,11 @@ impl Inner {
         let listed =
             sandbox.list_files(permit, digest, roots, input.depth, input.hidden, list_files::MAX_ENTRIES).await;
         Ok(match tool_failure(listed)? {
-            Ok((entries, more)) => output::list_files(input, entries.into_iter().map(listed_entry).collect(), more),
+            Ok((entries, more)) => {
+                let entries = entries.into_iter().map(listed_entry).collect();
+                let is_denied = |path: &ContainerPath| placed.permissions.denies_path(list_files::NAME, path);
+                output::list_files(input, entries, more, &is_denied)
+            }
             Err(fault) => failed(fault),
         })
     }

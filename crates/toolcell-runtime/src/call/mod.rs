@@ -1,7 +1,10 @@
 //! One call: validated, decided, placed in its slot, decided again, claimed, run, recorded.
 
+mod environment;
 mod execute;
 mod files;
+
+pub(crate) use environment::BASE as BASE_ENVIRONMENT;
 
 use crate::agent::Agent;
 use crate::error::CallError;
@@ -14,11 +17,13 @@ use tokio_util::sync::CancellationToken;
 use toolcell_model::{
     CallContext, CallFault, CallOutcome, CallRef, CallState, Durable, Ran, SlotReport, TimingMs, ToolName,
 };
+use toolcell_permission::shell::settings::{Dialect, ShellSettings};
 use toolcell_permission::{
-    Authorization, Basis, CallDigest, Clearance, ContainerPath, Decision, DescribedCall, Effect, Permit,
-    ToolDescription, authorize,
+    Authorization, Basis, CallDigest, Clearance, ContainerPath, Context, Decision, DescribedCall, Effect, Permit,
+    authorize,
 };
 use toolcell_protocol::{Resolution, Stream};
+use toolcell_sandbox::Shell;
 use toolcell_state::{CallUpdate, FinishedCall};
 use toolcell_tools::{ParsedCall, ToolInput};
 
@@ -45,6 +50,8 @@ pub(crate) struct Attention {
 pub(crate) struct Ready {
     pub(crate) parsed: ParsedCall,
     clearance: Clearance,
+    /// Of the first decision, and so of the second: what changes meanwhile applies to later calls.
+    permissions: Arc<Context>,
     started: Instant,
     decide: Duration,
 }
@@ -67,8 +74,32 @@ pub(crate) enum Rest {
 impl Ready {
     /// Whether it may run beside others in its slot.
     pub(crate) fn is_shared(&self) -> bool {
-        self.parsed.effect() == Effect::Read
+        self.parsed.concurrency_safe()
     }
+}
+
+/// Whether a save has something to do after it. What a command says of itself does not count, what its operator says
+/// does.
+fn changes_files(call: &ParsedCall) -> bool {
+    match call.effect() {
+        Effect::Read => false,
+        Effect::Write => true,
+        Effect::Execute => !call.read_only(),
+    }
+}
+
+/// With the shell that really runs shell text in the container: bash until it was known. Text that means something else
+/// there is decided anew.
+fn in_shell(permissions: Arc<Context>, shell: Option<Shell>) -> Arc<Context> {
+    let dialect = match shell {
+        Some(Shell::Bash) | None => Dialect::Bash,
+        Some(Shell::Sh) => Dialect::Sh,
+    };
+    if permissions.shell().dialect == dialect {
+        return permissions;
+    }
+    let shell = ShellSettings { dialect, ..permissions.shell().clone() };
+    Arc::new(Arc::unwrap_or_clone(permissions).with_shell(shell))
 }
 
 fn millis(duration: Duration) -> f64 {
@@ -81,7 +112,7 @@ fn decision_json(decision: &Decision) -> Option<serde_json::Value> {
 
 impl Inner {
     /// Validation and the first decision: without slot or container.
-    pub(crate) fn prepare(
+    pub(crate) async fn prepare(
         &self,
         agent: &Agent,
         context: &CallContext,
@@ -110,14 +141,20 @@ impl Inner {
         if let Some(fault) = parsed.outside_roots(&agent.file_roots) {
             return ended(CallState::Failed, fault, None);
         }
-        let authorization = authorize(&DescribedCall::new(&parsed, context), &agent.context);
+        let permissions = match self.permissions(agent, context).await {
+            Ok(permissions) => self.as_of_now(permissions),
+            Err(error) => return Prepared::Ended(Box::new(self.failed_end(&CallError::Session(error)))),
+        };
+        let described = parsed.described();
+        let authorization = authorize(&DescribedCall::new(&described, context, permissions.shell()), &permissions);
+        drop(described);
         let authorization = if operator { authorization.confirmed_by_operator() } else { authorization };
         match authorization {
             Authorization::Denied(decision) => ended(CallState::Denied, denial(&decision), Some(&decision)),
             Authorization::Ask(asked) => Prepared::Asking(asked.into_decision()),
             Authorization::Allowed(clearance) => {
                 let decide = self.clock.monotonic().saturating_duration_since(started);
-                Prepared::Ready(Box::new(Ready { parsed, clearance, started, decide }))
+                Prepared::Ready(Box::new(Ready { parsed, clearance, permissions, started, decide }))
             }
         }
     }
@@ -200,7 +237,8 @@ impl Inner {
         progress.timing.acquire = millis(self.clock.monotonic().saturating_duration_since(waiting));
         residency.touch(self.clock.monotonic());
         let restored_from = residency.take_restored_from();
-        let placed = Placed { slot, agent, residency: &residency, call, attention };
+        let permissions = in_shell(Arc::clone(&ready.permissions), residency.shell);
+        let placed = Placed { slot, agent, residency: &residency, permissions: &permissions, call, attention };
         let ran = self.run_placed(&placed, context, ready, progress).await;
         residency.touch(self.clock.monotonic());
         drop(place);
@@ -234,21 +272,22 @@ impl Inner {
         progress: &mut Progress,
     ) -> Result<Finish, CallError> {
         let Ready { parsed, clearance, .. } = ready;
-        let residency = placed.residency;
-        let changes_files = parsed.effect() != Effect::Read;
+        let Placed { residency, permissions, .. } = placed;
+        let changes_files = changes_files(&parsed);
         if changes_files && residency.save_failed.load(std::sync::atomic::Ordering::Acquire) {
             // The window of unsaved changes is bounded: first what is there, then more.
             self.save(residency, residency.changes()).await?;
         }
-        let real = self.real_paths(residency, &parsed).await?;
+        let described = parsed.described();
+        let described = DescribedCall::new(&described, context, permissions.shell());
+        let real = self.real_paths(residency, &described).await?;
         let real = match real {
             Ok(real) => real,
             Err(fault) => return Ok(Finish::failed(fault, residency)),
         };
-        let described = DescribedCall::new(&parsed, context);
         let resolved = described.resolved(real).map_err(|error| CallError::Internal(error.to_string()))?;
         let digest = resolved.digest();
-        let permit = match clearance.authorize(&resolved, &placed.agent.context) {
+        let permit = match clearance.authorize(&resolved, permissions) {
             Authorization::Allowed(permit) => permit,
             Authorization::Ask(asked) => return Ok(Finish::Asking(asked.into_decision())),
             Authorization::Denied(decision) => {
@@ -305,16 +344,28 @@ impl Inner {
             ToolInput::ReadFile(input) => self.read_file(placed, permit, digest, &input).await,
             ToolInput::WriteFile(input) => self.write_file(placed, permit, digest, &input).await,
             ToolInput::ListFiles(input) => self.list_files(placed, permit, digest, &input).await,
+            ToolInput::Custom(input) => self.execute(placed, permit, digest, input.into_execute()).await,
         }
     }
 
-    /// Where a file tool's paths lead, as the guest says; a path that leads nowhere is the tool's failure.
+    /// At this moment, if any of its rules ends at some moment.
+    pub(crate) fn as_of_now(&self, permissions: Arc<Context>) -> Arc<Context> {
+        if permissions.rules().iter().any(|rule| rule.expires().is_some()) {
+            Arc::new(Arc::unwrap_or_clone(permissions).at(self.clock.now()))
+        } else {
+            permissions
+        }
+    }
+
+    /// Where a call's paths lead, as the guest says. One that leads nowhere is a file tool's failure; a command may find
+    /// out by itself.
     async fn real_paths(
         &self,
         residency: &Residency,
-        parsed: &ParsedCall,
+        call: &DescribedCall<'_>,
     ) -> Result<Result<Vec<ContainerPath>, CallFault>, CallError> {
-        let logical = parsed.paths();
+        let logical = call.paths();
+        let is_command = call.analysis().is_some();
         if logical.is_empty() {
             return Ok(Ok(Vec::new()));
         }
@@ -329,6 +380,7 @@ impl Inner {
                     Ok(path) => real.push(path),
                     Err(error) => return Ok(Err(refused("invalid", &error.to_string()))),
                 },
+                Resolution::Unresolvable { .. } if is_command => real.push(path.clone()),
                 Resolution::Unresolvable { error } => {
                     return Ok(Err(CallFault { code: error.code.as_str().to_owned(), message: error.message }));
                 }
@@ -410,6 +462,8 @@ pub(crate) struct Placed<'a> {
     slot: &'a Arc<Slot>,
     pub(crate) agent: &'a Agent,
     pub(crate) residency: &'a Arc<Residency>,
+    /// What it is decided by.
+    pub(crate) permissions: &'a Context,
     pub(crate) call: &'a CallRef,
     pub(crate) attention: &'a Attention,
 }

@@ -52,7 +52,7 @@ fn listed() -> Value {
         entry(b".git", ListedKind::Directory, 0o755),
     ];
     match parse("list_files", json!({"path": ".", "depth": 2, "hidden": true})).unwrap().into_input() {
-        ToolInput::ListFiles(input) => outcome_json(output::list_files(&input, entries, false)),
+        ToolInput::ListFiles(input) => outcome_json(output::list_files(&input, entries, false, &|_| false)),
         other => panic!("{other:?}"),
     }
 }

@@ -220,7 +220,7 @@ fn entry(path: &[u8]) -> ListedEntry {
 
 fn list(path: &str, entries: &[&str]) -> (Vec<String>, u64) {
     let entries = entries.iter().map(|name| entry(name.as_bytes())).collect();
-    let json = output::list_files(&list_input(path), entries, false).output.unwrap();
+    let json = output::list_files(&list_input(path), entries, false, &|_| false).output.unwrap();
     let shown = json["entries"].as_array().unwrap().iter().map(|entry| text(entry, "path").to_owned()).collect();
     (shown, json["skipped"].as_u64().unwrap())
 }
@@ -239,10 +239,13 @@ fn dangerous_entries_are_left_out_and_counted() {
 #[test]
 fn a_listing_is_bounded() {
     let entries: Vec<ListedEntry> = (0..20_000_u32).map(|n| entry(format!("{n:0>100}").as_bytes())).collect();
-    let json = output::list_files(&list_input("."), entries.clone(), false).output.unwrap();
+    let json = output::list_files(&list_input("."), entries.clone(), false, &|_| false).output.unwrap();
     let shown = json["entries"].as_array().unwrap().len();
     assert_eq!((shown, &json["truncated"]), (INLINE_BYTES / 180, &json!(true)));
     let few = entries.into_iter().take(shown).collect();
-    assert_eq!(output::list_files(&list_input("."), few, false).output.unwrap()["truncated"], json!(false));
-    assert_eq!(output::list_files(&list_input("."), Vec::new(), true).output.unwrap()["truncated"], json!(true));
+    assert_eq!(output::list_files(&list_input("."), few, false, &|_| false).output.unwrap()["truncated"], json!(false));
+    assert_eq!(
+        output::list_files(&list_input("."), Vec::new(), true, &|_| false).output.unwrap()["truncated"],
+        json!(true)
+    );
 }

@@ -238,7 +238,7 @@ mod tests {
             Some(&Variable::OneOf(vec![Word::Text("git".into()), Word::Text("ls".into())]))
         );
         assert_eq!(both.variables.get("n"), Some(&Variable::Number));
-        let perhaps = vec![Word::Unknown { prefix: String::new(), many: false }, Word::Text("1".into())];
+        let perhaps = [Word::Unknown { prefix: String::new(), many: false }, Word::Text("1".into())];
         assert!(matches!(both.variables.get("y"), Some(Variable::OneOf(words)) if words.len() == perhaps.len()));
         assert_eq!(
             both.cwd,

@@ -188,7 +188,7 @@ fn found(search: &Search<'_>, uses: &mut Uses<'_>) {
         match hidden(last) {
             Some(name) if !could_be_dangerous(text) => uses.add_text(name, access),
             Some(_) | None => {
-                let relative = text.trim_start_matches(['*', '/']);
+                let relative = text.trim_start_matches("*/").trim_start_matches('/');
                 let named = if could_be_dangerous(text) { relative } else { last };
                 let target = uses.place.target(&Word::Glob(named.to_owned()));
                 uses.paths.push(PathUse { target, access });

@@ -15,13 +15,15 @@ pub(super) struct Call<'w> {
     pub(super) arguments: &'w [Word],
     /// Its global options change nothing but where it works.
     plain: bool,
+    /// They say which programs it runs.
+    pub(super) configured: bool,
     /// Where it works: `-C` is followed.
     cwd: Cow<'w, Cwd>,
 }
 
 /// Takes the global options off.
 pub(super) fn call<'w>(words: &'w [Word], cwd: &'w Cwd) -> Call<'w> {
-    let mut call = Call { sub: None, arguments: &[], plain: true, cwd: Cow::Borrowed(cwd) };
+    let mut call = Call { sub: None, arguments: &[], plain: true, configured: false, cwd: Cow::Borrowed(cwd) };
     let mut rest = words;
     while let Some((word, after)) = rest.split_first() {
         rest = after;
@@ -45,12 +47,16 @@ pub(super) fn call<'w>(words: &'w [Word], cwd: &'w Cwd) -> Call<'w> {
             | "--icase-pathspecs" => {}
             "-c" | "--git-dir" | "--work-tree" | "--namespace" | "--exec-path" | "--config-env" | "--super-prefix" => {
                 call.plain = false;
+                call.configured |= matches!(text, "-c" | "--config-env");
                 // `--exec-path` has no value of its own.
                 if text != "--exec-path" {
                     rest = rest.get(1..).unwrap_or_default();
                 }
             }
-            option if option.starts_with('-') => call.plain = false,
+            option if option.starts_with('-') => {
+                call.plain = false;
+                call.configured |= option.starts_with("--exec-path=") || option.starts_with("--config-env=");
+            }
             sub => {
                 call.sub = Some(sub);
                 call.arguments = rest;
@@ -228,7 +234,6 @@ fn operands(sub: &str, line: &Line<'_>, access: Access, uses: &mut Uses<'_>) {
             | "switch"
             | "stash"
             | "worktree"
-            | "clone"
             | "bisect"
             | "list"
     );

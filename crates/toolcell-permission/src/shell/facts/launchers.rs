@@ -1,6 +1,6 @@
 //! Programs that run what no rule sees.
 
-use crate::shell::script::Word;
+use crate::shell::script::{Cwd, Word};
 
 /// Always, sorted. A trailing version is taken away from a name before it is looked up.
 const LAUNCHERS: &[&str] = &[
@@ -247,9 +247,14 @@ const COMMON: &[&str] = &[
     "zstd",
 ];
 
+/// Programs that are installed with their version in their name.
+const VERSIONED: &[&str] =
+    &["julia", "lua", "luajit", "node", "perl", "php", "pip", "pypy", "python", "ruby", "tclsh", "Rscript"];
+
 /// The name without a version: `python` for `python3.12`.
 pub(super) fn unversioned(program: &str) -> &str {
-    program.trim_end_matches(|c: char| c.is_ascii_digit() || matches!(c, '.' | '-'))
+    let name = program.trim_end_matches(|c: char| c.is_ascii_digit() || matches!(c, '.' | '-'));
+    if VERSIONED.contains(&name) { name } else { program }
 }
 
 fn listed(program: &str) -> bool {
@@ -287,7 +292,7 @@ pub(super) fn asks_version(program: &str, arguments: &[Word]) -> bool {
                 | "strace"
                 | "ltrace"
                 | "man"
-                | "sqlite"
+                | "sqlite3"
                 | "black"
                 | "ruff"
                 | "uv"
@@ -356,12 +361,8 @@ pub(super) fn is_launcher(program: &str, arguments: &[Word]) -> bool {
 }
 
 fn git(arguments: &[Word], has: &dyn Fn(&[&str]) -> bool, begins: &dyn Fn(&[&str]) -> bool) -> bool {
-    let configured = arguments
-        .iter()
-        .take_while(|word| word.known_prefix().starts_with('-') || word.known_prefix().contains('='))
-        .any(|word| word.known_prefix() == "-c" || word.known_prefix().starts_with("--config-env"));
-    configured
-        || begins(&["--exec-path", "--upload-pack", "--receive-pack", "--open-files-in-pager", "--ext-diff", "--exec"])
+    super::git::call(arguments, &Cwd::Unknown).configured
+        || begins(&["--upload-pack", "--receive-pack", "--open-files-in-pager", "--ext-diff", "--exec"])
         || has(&["filter-branch", "difftool", "mergetool", "send-email", "citool", "gui", "-x", "-O", "instaweb"])
         || (has(&["bisect"]) && has(&["run"]))
         || (has(&["submodule"]) && has(&["foreach", "update"]))

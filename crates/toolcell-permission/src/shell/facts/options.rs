@@ -140,6 +140,7 @@ impl Grammars {
             return;
         }
         let mut tail = letters;
+        let mut guessed = false;
         while let Some(letter) = tail.chars().next() {
             let Some((name, after)) = tail.split_at_checked(letter.len_utf8()) else { return };
             tail = after;
@@ -150,6 +151,7 @@ impl Grammars {
             let value = match takes {
                 Takes::Nothing => None,
                 // What follows may be its value or more options: both are looked at.
+                Takes::NotListed if guessed => None,
                 Takes::NotListed => glued(),
                 Takes::Glued => glued(),
                 Takes::Data | Takes::Read | Takes::Write if after.is_empty() => line.next_value(rest),
@@ -158,6 +160,7 @@ impl Grammars {
                     glued()
                 }
             };
+            guessed |= takes == Takes::NotListed;
             let more = matches!(takes, Takes::Nothing | Takes::NotListed);
             line.given.push(Given { name, long: false, takes, value });
             if !more {

@@ -9,7 +9,7 @@ use crate::shell::script::{Access, Word};
 /// What is known of the call, if the program is one that reads.
 pub(super) fn examine(program: &str, arguments: &[Word], uses: &mut Uses<'_>) -> Option<Kind> {
     let reads = match program {
-        "echo" | "true" | "false" | ":" => true,
+        "echo" | "true" | "false" | ":" | "seq" | "sleep" => true,
         "exit" | "return" | "break" | "continue" | "shift" => at_most_one_number(program, arguments),
         "printf" => printf(arguments),
         "test" | "[" => super::test_command::reads(program, arguments, uses),
@@ -47,10 +47,7 @@ fn by_table(row: &Reader, arguments: &[Word], uses: &mut Uses<'_>) -> Kind {
         Operands::Data => {}
         Operands::Files => uses.add_all(line.operands.iter().copied(), Access::Read),
         Operands::OneFile => {
-            fits &= match line.operands.as_slice() {
-                [] | [Word::Text(_)] => true,
-                _ => false,
-            };
+            fits &= matches!(line.operands.as_slice(), [] | [Word::Text(_)]);
             let mut operands = line.operands.iter().copied();
             uses.add_all(operands.by_ref().take(1), Access::Read);
             uses.add_all(operands, Access::Write);
@@ -223,7 +220,7 @@ fn packages(program: &str, arguments: &[Word]) -> bool {
     let Some((Word::Text(sub), rest)) = arguments.split_first() else { return false };
     let (short, long, operands) = match (program, sub.as_str()) {
         ("npm", "ls" | "list" | "la" | "ll") => ("ag", "all depth: json long parseable global omit: prod dev", true),
-        ("pip" | "pip3", "list") => ("veo", "verbose editable outdated! format: not-required user local", false),
+        ("pip" | "pip3", "list") => ("v", "verbose format: not-required user local", false),
         ("pip" | "pip3", "freeze") => ("", "all local user exclude-editable", false),
         ("pip" | "pip3", "show") => ("fv", "files verbose", true),
         ("dpkg", "-l" | "-s" | "-L" | "-S" | "--list" | "--status" | "--listfiles" | "--get-selections") => {

@@ -26,7 +26,19 @@ pub fn is_harmless_variable(name: &str) -> bool {
         | "RUST_LOG"
         | "CARGO_TERM_COLOR"
         | "GTEST_COLOR"
-        | "PY_COLORS" => true,
+        | "PY_COLORS"
+        // Where a program listens, how much it says, and what it builds for.
+        | "PORT"
+        | "HOST"
+        | "DEBUG"
+        | "VERBOSE"
+        | "LOG_LEVEL"
+        | "GOOS"
+        | "GOARCH"
+        | "CGO_ENABLED"
+        | "RAILS_ENV"
+        | "RACK_ENV"
+        | "APP_ENV" => true,
         // A path in LOCPATH would load files; the categories only name a locale.
         _ => matches!(
             name.strip_prefix("LC_"),

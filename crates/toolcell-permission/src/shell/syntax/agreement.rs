@@ -4,9 +4,10 @@ use std::cell::RefCell;
 use std::ops::ControlFlow;
 use tree_sitter::{Node, ParseOptions, ParseState, Parser};
 
-/// Reports of progress, of some hundred steps each, that a text may take for each of its bytes. Some texts take a time
-/// that grows with the square of their length: beyond this bound a text is a problem.
-const PROGRESS_PER_BYTE: usize = 1;
+/// Bytes of text for each report of progress that the second parser may make, one for some hundred steps. Usual text
+/// needs one for 25 to 70 bytes, but some takes a time that grows with the square of its length: beyond this bound a
+/// text is a problem.
+const BYTES_PER_PROGRESS: usize = 8;
 
 /// Reports of progress that any text may take.
 const PROGRESS: usize = 100;
@@ -25,7 +26,7 @@ fn parser() -> Option<Parser> {
 pub(super) fn check(text: &str, mut starts: Vec<usize>) -> Result<(), String> {
     let mut theirs = PARSER.with_borrow_mut(|parser| {
         let parser = parser.as_mut().ok_or("the second parser cannot be loaded: build it anew".to_owned())?;
-        commands(parser, text)
+        commands(parser, text, (text.len() / BYTES_PER_PROGRESS).saturating_add(PROGRESS))
     })?;
     starts.sort_unstable();
     starts.dedup();
@@ -39,8 +40,8 @@ pub(super) fn check(text: &str, mut starts: Vec<usize>) -> Result<(), String> {
     Err(format!("a command at byte {at} is read differently by two parsers"))
 }
 
-fn commands(parser: &mut Parser, text: &str) -> Result<Vec<usize>, String> {
-    let mut left = text.len().saturating_mul(PROGRESS_PER_BYTE).saturating_add(PROGRESS);
+/// Where commands begin; `left` reports of progress may be made until they are found.
+fn commands(parser: &mut Parser, text: &str, mut left: usize) -> Result<Vec<usize>, String> {
     let mut progress = |_: &ParseState| match left.checked_sub(1) {
         Some(less) => {
             left = less;
@@ -102,5 +103,20 @@ fn command_start(node: &Node<'_>) -> Option<usize> {
             is_command.then(|| node.start_byte())
         }
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed unwrap is the test's failure")]
+    use super::*;
+
+    #[test]
+    fn a_parser_that_takes_too_long_is_stopped_and_can_be_used_again() {
+        let mut parser = parser().unwrap();
+        let long = "a; ".repeat(2000);
+        assert_eq!(commands(&mut parser, &long, 3), Err("the second parser takes too long".to_owned()));
+        assert_eq!(commands(&mut parser, "a; b", 3), Ok(vec![0, 3]));
+        assert_eq!(commands(&mut parser, &long, 2000).unwrap().len(), 2000);
     }
 }
