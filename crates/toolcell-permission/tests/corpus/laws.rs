@@ -229,3 +229,49 @@ fn a_command_of_a_megabyte_is_asked_or_denied() {
         assert_ne!(decision.behavior, Behavior::Allow, "{piece:?}");
     }
 }
+
+/// A parser written in C may look characters up in tables that have no place for most of them.
+#[test]
+fn characters_of_every_plane_stand_everywhere() {
+    for c in ['\u{e9}', '\u{2028}', '\u{fffd}', '\u{1f600}', '\u{40000}', '\u{1083f9}', '\u{10ffff}'] {
+        for place in [
+            "{C",
+            "{1C",
+            "{1..C}",
+            "{a..C}",
+            "${C",
+            "${xC}",
+            "$C",
+            "$((C))",
+            "$((xC))",
+            "((C))",
+            "[[ a =~ C ]]",
+            "[[ a == C ]]",
+            "<<C\nC\n",
+            "<<-C\n\tC\n",
+            "<<'C'\nC\n",
+            "C=1",
+            "aC=1",
+            "a[C]=1",
+            "case C in C) ;; esac",
+            "C() { C; }",
+            "'C'",
+            "\"C\"",
+            "$'C'",
+            "\\C",
+            "#C",
+            "C<C",
+            "1C>C",
+            "`C`",
+            "$(C)",
+            "<(C)",
+            "~C",
+            "*C",
+            "[C-C]",
+            "a{C,C}",
+            "@(C)",
+        ] {
+            check_bounds(&Call::shell(&place.replace('C', &c.to_string())));
+        }
+    }
+}
