@@ -99,7 +99,8 @@ fn rules_decide_by_the_tools_name_and_deny_outranks_all() {
 #[test]
 fn where_nobody_can_be_asked_it_is_denied() {
     let Some(cell) = Cell::start(AGENTS) else { return };
-    let calls = json!([{ "tool": "execute", "input": execute("touch x") }, { "tool": "write_file", "input": write("x") }]);
+    let calls =
+        json!([{ "tool": "execute", "input": execute("touch x") }, { "tool": "write_file", "input": write("x") }]);
     let batch = cell.submit(&of("alone"), &calls).json();
     assert_eq!(batch["all_denied"], true, "{batch:#}");
     for result in batch["results"].as_array().unwrap() {
