@@ -225,3 +225,144 @@ fn a_persons_own_command_is_answered_by_typing_it_and_a_deny_still_denies() {
     }
     cell.finish();
 }
+
+const CUSTOM: &str = r#"
+[agents.coder]
+[agents.coder.env]
+PATH = "/workspace/bin:/usr/bin:/bin"
+[agents.coder.permissions]
+read_only = "all"
+allow = ["execute", "show"]
+[agents.coder.approval]
+forbidden = "deny"
+
+[[agents.coder.custom_tools]]
+name = "git"
+description = "Look at the repository"
+argv = ["git", "{words}"]
+input_schema = { type = "object", properties = { words = { type = "array", items = { type = "string" } } }, required = ["words"] }
+read_only = true
+
+[[agents.coder.custom_tools]]
+name = "show"
+description = "Show what came"
+argv = ["sh", "-c", 'printf "%s|" "$@"; cat', "show", "--env={env}", "{list}", "{region}"]
+input_schema = { type = "object", properties = { env = { type = "string" }, list = { type = "array" } }, required = ["env"], additionalProperties = false }
+stdin = "json"
+[agents.coder.custom_tools.presets]
+region = "eu"
+
+[[agents.coder.custom_tools]]
+name = "forbidden"
+description = "Never"
+argv = ["true"]
+input_schema = { type = "object" }
+"#;
+
+#[test]
+fn an_operators_own_tool_gets_words_and_never_shell_text() {
+    let Some(cell) = Cell::start(CUSTOM) else { return };
+    let hostile = "$(touch /workspace/ran); `id` \"'";
+    let shown = stdout(&cell.call("alice", "show", &json!({ "env": hostile, "list": ["a b", 2] })));
+    let (words, stdin) = shown.rsplit_once('|').unwrap();
+    assert_eq!(words, format!("--env={hostile}|a b|2|eu"));
+    let stdin: Value = serde_json::from_str(stdin).unwrap();
+    assert_eq!(stdin, json!({ "env": hostile, "list": ["a b", 2], "region": "eu" }));
+    assert_eq!(cell.output_of("alice", "ls"), "");
+    for (input, message) in [
+        (json!({ "env": "a", "region": "us" }), "input.region: is preset by the operator; leave it out"),
+        (json!({}), "input: \"env\" is a required property"),
+    ] {
+        let invalid = cell.call("alice", "show", &input);
+        expect_state(&invalid, "invalid");
+        assert_eq!(invalid["error"], json!({ "code": "invalid_input", "message": message }));
+    }
+    let denied = cell.call("alice", "forbidden", &json!({}));
+    assert_eq!(stage(&denied, "deny"), "deny_rule");
+    let asked = cell.call("alice", "show", &json!({ "env": ".env" }));
+    assert_eq!(stage(&asked, "ask"), "tool_check");
+    cell.finish();
+}
+
+#[test]
+fn a_call_that_only_reads_runs_nothing_that_a_repository_names() {
+    let Some(cell) = Cell::start(CUSTOM) else { return };
+    let prepare = r#"set -e
+git init -q .; git config user.email a@b; git config user.name a
+echo one > file; git add file; git commit -qm first; echo two > file
+mkdir bin hooks
+printf '#!/bin/sh\necho "$0 $*" >> /workspace/ran\n' | tee bin/git bin/marker hooks/post-index-change > hooks/reference-transaction
+chmod +x bin/* hooks/*
+for key in core.fsmonitor core.pager pager.status pager.diff pager.log diff.external core.sshCommand interactive.diffFilter gpg.program
+do git config "$key" /workspace/bin/marker; done
+git config core.hooksPath /workspace/hooks; git config log.showSignature true
+git config --global core.pager /workspace/bin/marker
+rm -f ran"#;
+    // Before its own bin/git is there, this is the image's.
+    stdout(&cell.shell("alice", &format!("PATH=/usr/bin:/bin\n{prepare}")));
+    for (words, expected) in [
+        (json!(["status"]), "modified:   file"),
+        (json!(["diff"]), "--- a/file\n+++ b/file\n@@ -1 +1 @@\n-one\n+two\n"),
+        (json!(["--paginate", "log", "-p"]), "+one"),
+        (json!(["show"]), "+one"),
+    ] {
+        let result = cell.call("alice", "git", &json!({ "words": words }));
+        assert_eq!(stage(&result, "allow"), "read_only");
+        let shown = stdout(&result);
+        assert!(shown.contains(expected), "{words}: {shown}");
+        assert_eq!(cell.output_of("alice", "cat ran 2>/dev/null; true"), "", "{words}");
+    }
+    // The same repository, without that care.
+    stdout(&cell.shell("alice", "/usr/bin/git diff; /usr/bin/git status"));
+    assert!(cell.output_of("alice", "cat ran").contains("marker"));
+    cell.finish();
+}
+
+#[test]
+fn a_session_has_a_mode_and_rules_of_its_own() {
+    let Some(mut cell) = Cell::start("[agents.coder.permissions]\nmode = \"bypass\"\n") else { return };
+    let path = "/v1/sessions/conv%201/permissions?agent=coder&user=alice";
+    let put = |cell: &Cell, body: &Value| {
+        let answer = cell.request("PUT", path, &[], body.to_string().as_bytes());
+        (answer.status, answer.json())
+    };
+    let empty = json!({ "allow": [], "ask": [], "deny": [] });
+    assert_eq!(cell.get(path).json(), json!({ "mode": "bypass", "agent_mode": "bypass", "rules": empty }));
+    let rules =
+        json!({ "allow": [], "ask": [], "deny": [{ "rule": "write_file", "message": "Not in this session." }] });
+    let set = json!({ "mode": "dont_ask", "agent_mode": "bypass", "rules": rules });
+    assert_eq!(put(&cell, &json!({ "mode": "dont_ask", "rules": { "deny": rules["deny"] } })), (200, set.clone()));
+    cell.stop();
+    cell.serve();
+    assert_eq!(cell.get(path).json(), set, "it outlives the server");
+    let inside = json!({ "agent": "coder", "session": "conv 1", "user": "alice" });
+    let denied = cell.call_in(&inside, "execute", &execute("true"));
+    assert_eq!((stage(&denied, "deny").as_str(), &denied["decision"]["demoted"]), ("default", &json!(true)));
+    let denied = cell.call_in(&inside, "write_file", &write("x"));
+    assert_eq!(
+        (stage(&denied, "deny").as_str(), &denied["error"]["message"]),
+        ("deny_rule", &json!("Not in this session."))
+    );
+    assert_eq!(denied["decision"]["rule"]["source"], "session");
+    for other in
+        [json!({ "agent": "coder", "session": "conv 1", "user": "bob" }), json!({ "agent": "coder", "user": "alice" })]
+    {
+        expect_state(&cell.call_in(&other, "execute", &execute("true")), "succeeded");
+    }
+    assert_eq!(put(&cell, &json!({ "mode": null, "rules": {} })).1["mode"], "bypass");
+    expect_state(&cell.call_in(&inside, "write_file", &write("x")), "succeeded");
+    for (body, detail) in [
+        (json!({ "mode": "yolo" }), "mode: unknown variant `yolo`"),
+        (json!({ "rules": { "deny": ["!x"] } }), "rules.deny[0]: rule \"!x\""),
+        (json!({ "rules": { "deny": ["exceute"] } }), "rules.deny: the rule \"exceute\" names no tool"),
+        (json!({ "modus": 1 }), "modus: unknown field"),
+    ] {
+        let (status, problem) = put(&cell, &body);
+        let said = problem["detail"].as_str().unwrap_or_default();
+        assert!(status == 400 && said.starts_with(detail), "{body}: {problem:#}");
+    }
+    let unknown = cell.get("/v1/sessions/x/permissions?agent=nobody");
+    assert_eq!((unknown.status, unknown.json()["code"].clone()), (404, json!("unknown_agent")));
+    assert_eq!(cell.get("/v1/sessions/x/permissions").status, 400, "agent is required");
+    cell.finish();
+}

@@ -80,6 +80,9 @@ fn the_samples_are_valid_and_change_something() {
     assert_ne!(agent(&config).tools, agent(&defaults).tools);
     assert_ne!(agent(&config).env, agent(&defaults).env);
     assert_ne!(agent(&config).mounts, agent(&defaults).mounts);
+    assert_ne!(agent(&config).approval, agent(&defaults).approval);
+    assert_ne!(agent(&config).permissions, agent(&defaults).permissions);
+    assert_ne!(agent(&config).custom_tools, agent(&defaults).custom_tools);
 }
 
 #[test]
@@ -100,10 +103,10 @@ fn every_key_of_the_file_is_read_and_a_misspelt_one_is_refused_by_line() {
     assert!(tried > 30, "only {tried} keys were found");
 }
 
-/// Names in `env` are the operator's own.
+/// Names in these sections are the operator's own.
 fn is_variable(lines: &[&str], place: usize) -> bool {
     let section = lines[..place].iter().rev().find(|line| line.starts_with('['));
-    section.is_some_and(|section| section.ends_with(".env]"))
+    section.is_some_and(|section| [".env]", ".approval]", ".presets]"].iter().any(|end| section.ends_with(end)))
 }
 
 #[test]

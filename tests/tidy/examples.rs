@@ -25,13 +25,16 @@ fn load(path: &str) -> Config {
 fn decided(config: &Config, tool: &str, input: &Value) -> Behavior {
     let (agent, settings) = config.agents().into_iter().next().expect("an agent");
     let permissions = &settings.permissions;
-    let rules = RuleSet::parse(RuleSource::Policy, &permissions.allow, &permissions.ask, &permissions.deny).unwrap();
+    let [allow, ask, deny] = settings.rules();
+    let rules = RuleSet::parse(RuleSource::Policy, &allow, &ask, &deny).unwrap();
     let context = Context::new(permissions.mode, rules)
         .with_read_only(permissions.read_only)
         .with_working_directories(permissions.working_directories.clone());
-    let call = Catalogue::built_in().parse(&ToolName::parse(tool).unwrap(), input).expect("a valid input");
+    let custom = settings.custom_tools.iter().map(|tool| tool.tool().expect("a valid tool"));
+    let catalogue = Catalogue::built_in().with_custom(custom).expect("names of their own");
+    let call = catalogue.parse(&ToolName::parse(tool).unwrap(), input).expect("a valid input");
     let identity = Identity { tenant: TenantId::default_tenant(), agent, session: None, user: None };
-    decide(&DescribedCall::new(&call, &identity), &context).behavior
+    decide(&DescribedCall::new(&call.described(), &identity, context.shell()), &context).behavior
 }
 
 #[test]

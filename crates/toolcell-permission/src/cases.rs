@@ -22,7 +22,7 @@ use toolcell_model::{AgentName, Identity, TenantId};
 
 /// Says what a tool's call is, by the tool's name and its input; the error says what is wrong with the input. A name
 /// that is not known is a custom tool without content that may change something.
-pub type Describe<'d> = &'d dyn Fn(&str, &Value) -> Result<Box<dyn ToolDescription>, String>;
+pub type Describe<'d> = &'d dyn for<'a> Fn(&'a str, &'a Value) -> Result<Box<dyn ToolDescription + 'a>, String>;
 
 /// A recorded case.
 #[derive(Debug, Clone, Deserialize)]

@@ -32,6 +32,10 @@ fn golden_bytes() {
         "2400000001020663616c6c5f78000104747275650a2f776f726b7370616365010141016200e80740"
     );
     assert_eq!(hex(&HostMessage::Shutdown), "0100000011");
+    let ready =
+        |shell: Option<&str>| GuestMessage::Ready { calls: vec![], next_op: 3, shell: shell.map(str::to_owned) };
+    assert_eq!(hex(&ready(None)), "0400000000000300");
+    assert_eq!(hex(&ready(Some("/bin/sh"))), "0c00000000000301072f62696e2f7368");
     assert_eq!(hex(&GuestMessage::Pong { op: 300 }), "0300000001ac02");
     assert_eq!(
         hex(&GuestMessage::Output { op: 7, stream: Stream::Stderr, offset: 5, data: bytes("hi") }),

@@ -167,7 +167,7 @@ impl Inner {
         let mut ready: Vec<(usize, Ready)> = Vec::new();
         for (place, member) in members.iter_mut().enumerate().filter(|(_, member)| !member.existing) {
             let record = &mut member.record;
-            match self.prepare(agent, &context, &record.tool, &record.input, operator) {
+            match self.prepare(agent, &context, &record.tool, &record.input, operator).await {
                 Prepared::Ready(call) => ready.push((place, *call)),
                 Prepared::Ended(end) => self.rest(record, Rest::Ended(end)).await,
                 Prepared::Asking(decision) => self.rest(record, Rest::Asking(decision)).await,
@@ -271,7 +271,7 @@ impl Inner {
         }
     }
 
-    fn failed_end(&self, error: &crate::error::CallError) -> toolcell_state::FinishedCall {
+    pub(crate) fn failed_end(&self, error: &crate::error::CallError) -> toolcell_state::FinishedCall {
         toolcell_state::FinishedCall {
             state: CallState::Error,
             output: None,

@@ -1,5 +1,6 @@
 //! Why the runtime does not start, does not take a batch, or fails a call.
 
+use crate::session::SessionError;
 use std::path::PathBuf;
 use toolcell_lease::{GuardOpenError, LeaseError};
 use toolcell_model::{CallId, Ran, Retry, RuntimeFault};
@@ -68,6 +69,16 @@ pub enum StartError {
         /// The agent.
         agent: String,
         /// Which tool.
+        detail: String,
+    },
+    /// A tool that the operator declares.
+    #[error("agents.{agent}.custom_tools.{tool}: {detail}")]
+    CustomTool {
+        /// The agent.
+        agent: String,
+        /// The tool.
+        tool: String,
+        /// Which key.
         detail: String,
     },
     /// No randomness.
@@ -160,6 +171,8 @@ pub(crate) enum CallError {
     Random(#[source] getrandom::Error),
     #[error("a defect in the runtime: {0}")]
     Internal(String),
+    #[error("the permissions of this session cannot be read")]
+    Session(#[source] SessionError),
     #[error("the sandbox of this call ended: {words}")]
     SandboxEnded {
         words: String,
@@ -180,6 +193,7 @@ impl CallError {
             Self::Restore(error) => store_code(error.kind()),
             Self::Snapshot(error) => store_code(error.kind()),
             Self::Sandbox(error) => error.code(),
+            Self::Session(_) => "session_permissions_unreadable",
             Self::State(StateError::NoSpace { .. }) => "no_space",
             Self::State(_) => "state_unavailable",
             Self::Workspace(error) if error.kind() == std::io::ErrorKind::StorageFull => "no_space",
@@ -207,6 +221,7 @@ impl CallError {
             Self::Snapshot(error) => error.retry(),
             Self::Sandbox(error) => error.retry(),
             Self::State(error) => error.retry(),
+            Self::Session(error) => error.retry(),
             Self::SandboxEnded { .. } => Retry::Indeterminate,
             Self::Workspace(_)
             | Self::Random(_)

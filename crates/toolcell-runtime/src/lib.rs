@@ -14,6 +14,7 @@ mod error;
 mod inner;
 mod output;
 mod recover;
+mod session;
 mod slot;
 mod start;
 
@@ -22,7 +23,9 @@ pub use call::LiveOutput;
 pub use config::Config;
 pub use error::{StartError, SubmitError, chain};
 pub use output::{MAX_OUTPUT_PAGE_BYTES, MAX_STREAM_BYTES, OutputPage};
+pub use session::{SessionChange, SessionError, SessionPermissions, SessionRules};
 pub use start::{Role, Runtime};
+pub use toolcell_permission::Mode;
 pub use toolcell_protocol::Stream;
 pub use toolcell_sandbox::{Engine, SandboxError};
-pub use toolcell_state::{BatchRecord, CallFilter, CallRecord, Cursor, Page, StateError};
+pub use toolcell_state::{BatchRecord, CallFilter, CallRecord, Cursor, Page, SessionKey, StateError};

@@ -6,6 +6,7 @@ use crate::config::{Config, Durability, IdSecret, LeaseUrl, SnapshotStoreKind, S
 use crate::error::{StartError, SubmitError};
 use crate::inner::{Inner, lock};
 use crate::output::{OutputPage, OutputStore};
+use crate::session::{SessionChange, SessionError, SessionPermissions};
 use std::fs::File;
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -20,7 +21,9 @@ use toolcell_protocol::Stream;
 use toolcell_sandbox::docker::DockerConfig;
 use toolcell_sandbox::{DockerProvider, Engine, SandboxError};
 use toolcell_snapshot::{LocalStore, NoneStore, SnapshotEngine, SnapshotStore};
-use toolcell_state::{BatchRecord, CallFilter, CallRecord, Cursor, Page, SqliteStore, StateError, StateStore};
+use toolcell_state::{
+    BatchRecord, CallFilter, CallRecord, Cursor, Page, SessionKey, SqliteStore, StateError, StateStore,
+};
 
 /// A guest without its host goes on for this long; its files stay in any case.
 const ORPHAN_TTL: Duration = Duration::from_secs(15 * 60);
@@ -162,6 +165,28 @@ impl Runtime {
     /// The state store's.
     pub async fn batch(&self, batch: &BatchId) -> Result<Option<BatchRecord>, StateError> {
         self.inner.state.batch(batch).await
+    }
+
+    /// What a session of an agent may do.
+    ///
+    /// # Errors
+    /// [`SessionError`].
+    pub async fn session_permissions(&self, session: &SessionKey) -> Result<SessionPermissions, SessionError> {
+        self.inner.session_permissions(session).await
+    }
+
+    /// Changes what a session may do; calls that are under way keep what they were decided by. Without `admin` it can
+    /// only become tighter: a stricter mode, more rules that ask or deny.
+    ///
+    /// # Errors
+    /// [`SessionError`]; nothing has changed then.
+    pub async fn set_session_permissions(
+        &self,
+        session: &SessionKey,
+        change: SessionChange,
+        admin: bool,
+    ) -> Result<SessionPermissions, SessionError> {
+        self.inner.set_session_permissions(session, change, admin).await
     }
 
     /// Stops a call that waits or runs in this process: its whole process tree. `false` when it is not here.

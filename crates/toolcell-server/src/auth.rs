@@ -28,7 +28,7 @@ pub enum Role {
 }
 
 /// Every route with the role it needs.
-pub const TABLE: [(&str, &str, Role); 9] = [
+pub const TABLE: [(&str, &str, Role); 11] = [
     ("GET", "/healthz", Role::Open),
     ("GET", "/readyz", Role::Open),
     ("POST", "/v1/calls", Role::Caller),
@@ -37,6 +37,8 @@ pub const TABLE: [(&str, &str, Role); 9] = [
     ("GET", "/v1/calls/{call}/output/{stream}", Role::Caller),
     ("POST", "/v1/calls/{call}/cancel", Role::Caller),
     ("GET", "/v1/batches/{batch}", Role::Caller),
+    ("GET", "/v1/sessions/{session}/permissions", Role::Caller),
+    ("PUT", "/v1/sessions/{session}/permissions", Role::Caller),
     ("POST", "/operator/run", Role::Operator),
 ];
 
@@ -52,6 +54,8 @@ pub struct Principal {
     pub tenant: TenantId,
     /// It came over the data directory's socket.
     pub operator: bool,
+    /// It may loosen what a caller can only tighten: the operator, the admin key, and everyone where no key is asked for.
+    pub admin: bool,
 }
 
 /// How one listener tells who calls.
@@ -130,21 +134,27 @@ pub(crate) async fn check(State(gate): State<Gate>, mut request: Request, next: 
 
 fn admit(gate: &Gate, request: &Request) -> Result<Principal, Problem> {
     let route = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
+    admit_route(gate, route, request)
+}
+
+fn admit_route(gate: &Gate, route: &str, request: &Request) -> Result<Principal, Problem> {
     // HEAD is answered by the GET route.
     let method = if request.method() == Method::HEAD { &Method::GET } else { request.method() };
     let Some(needed) = needed(method, route) else {
         return Err(Problem::not_found("there is no such endpoint"));
     };
     let headers = request.headers();
-    let caller = Principal { tenant: TenantId::default_tenant(), operator: false };
+    let caller = Principal { tenant: TenantId::default_tenant(), operator: false, admin: false };
+    let admin = Principal { admin: true, ..caller.clone() };
     match gate {
-        Gate::Socket => Ok(Principal { operator: true, ..caller }),
+        Gate::Socket => Ok(Principal { operator: true, ..admin }),
         Gate::Everyone { hosts } | Gate::Keys { hosts, .. } => {
             check_origin(headers, hosts)?;
             match (needed, gate) {
                 (Role::Operator, _) => Err(forbidden("this is for the data directory's own socket")),
-                (Role::Open, _) | (Role::Caller, Gate::Everyone { .. } | Gate::Socket) => Ok(caller),
-                (Role::Caller, Gate::Keys { admin, .. }) => check_key(headers, admin).map(|()| caller),
+                (Role::Open, _) => Ok(caller),
+                (Role::Caller, Gate::Everyone { .. } | Gate::Socket) => Ok(admin),
+                (Role::Caller, Gate::Keys { admin: key, .. }) => check_key(headers, key).map(|()| admin),
             }
         }
     }
@@ -218,6 +228,37 @@ mod tests {
         for bad in ["https://evil.example", "http://localhost:8080", "null"] {
             assert!(from(bad).is_err(), "{bad}");
         }
+    }
+
+    fn admitted(
+        gate: &Gate,
+        method: &str,
+        route: &str,
+        headers: &[(header::HeaderName, &str)],
+    ) -> Result<Principal, u16> {
+        // Which route matched is known to a request only behind a router.
+        let mut request = Request::builder().method(method).uri("/").body(axum::body::Body::empty()).unwrap();
+        *request.headers_mut() = self::headers(headers);
+        admit_route(gate, route, &request).map_err(|problem| problem.status)
+    }
+
+    #[test]
+    fn who_may_loosen_a_session() {
+        let route = "/v1/sessions/{session}/permissions";
+        let local = (header::HOST, "localhost");
+        let keys = Gate::Keys { admin: blake3::hash(b"tck_secret"), hosts: Arc::new([]) };
+        let everyone = Gate::Everyone { hosts: Arc::new([]) };
+        for method in ["GET", "PUT"] {
+            let with_key = [local.clone(), (header::AUTHORIZATION, "Bearer tck_secret")];
+            let admin = admitted(&keys, method, route, &with_key).unwrap();
+            assert_eq!((admin.admin, admin.operator), (true, false));
+            assert_eq!(admitted(&keys, method, route, std::slice::from_ref(&local)), Err(401));
+            assert!(admitted(&everyone, method, route, std::slice::from_ref(&local)).unwrap().admin);
+            let operator = admitted(&Gate::Socket, method, route, &[]).unwrap();
+            assert_eq!((operator.admin, operator.operator), (true, true));
+        }
+        assert_eq!(admitted(&everyone, "DELETE", route, std::slice::from_ref(&local)), Err(404));
+        assert!(!admitted(&everyone, "GET", "/healthz", std::slice::from_ref(&local)).unwrap().admin);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use toolcell_model::RuntimeFault;
-use toolcell_runtime::{StateError, SubmitError, chain};
+use toolcell_runtime::{SessionError, StateError, SubmitError, chain};
 
 /// A problem document.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -61,6 +61,26 @@ impl From<SubmitError> for Problem {
         };
         let title = status.canonical_reason().unwrap_or("Error").to_owned();
         Self::with_title(status, code, title, detail, retry)
+    }
+}
+
+impl From<SessionError> for Problem {
+    fn from(error: SessionError) -> Self {
+        let detail = chain(&error);
+        match error {
+            SessionError::UnknownAgent { .. } => Self::new(StatusCode::NOT_FOUND, "unknown_agent", detail),
+            SessionError::Invalid { .. } => Self::invalid(detail),
+            SessionError::Forbidden { .. } => Self::new(StatusCode::FORBIDDEN, "forbidden", detail),
+            SessionError::Contended => {
+                let title = "Conflict".to_owned();
+                Self::with_title(StatusCode::CONFLICT, "busy", title, detail, Some(1000))
+            }
+            SessionError::Unreadable { .. } => {
+                tracing::error!(detail, "the permissions of a session");
+                Self::new(StatusCode::INTERNAL_SERVER_ERROR, "session_permissions_unreadable", detail)
+            }
+            SessionError::State(error) => error.into(),
+        }
     }
 }
 

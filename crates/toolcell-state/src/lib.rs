@@ -1,7 +1,7 @@
 //! What Toolcell remembers between processes.
 //!
-//! **Owns** the records of batches and calls, the bindings of containers, the known slots and the identity of the data
-//! directory, behind [`StateStore`]; [`SqliteStore`] keeps them in one file. **Never knows** Docker or HTTP. **Read
+//! **Owns** the records of batches and calls, the bindings of containers, the known slots, the permissions of sessions
+//! and the identity of the data directory, behind [`StateStore`]; [`SqliteStore`] keeps them in one file. **Never knows** Docker or HTTP. **Read
 //! first**: [`store`], then [`sqlite`].
 //!
 //! # What survives what
@@ -9,7 +9,7 @@
 //! | method | the process dies | the machine dies |
 //! |---|---|---|
 //! | `record_batch`, `claim_started`, `set_state`, `finish`, `take_over_abandoned`, `touch_slot`, `remove_slot`, `expire` | kept | the last second may be lost |
-//! | `put_binding`, `set_binding_restored`, `remove_binding`, `note_generation` | kept | kept |
+//! | `put_binding`, `set_binding_restored`, `remove_binding`, `note_generation`, `put_session_permissions` | kept | kept |
 //!
 //! The second row returns only after an fsync, which carries everything written before it along.
 
@@ -25,8 +25,8 @@ pub use error::StateError;
 pub use owner::OwnerId;
 pub use records::{
     BatchRecord, Binding, CallFilter, CallRecord, CallUpdate, Cursor, FinishedCall, NewBatch, NewCall, Page, Recorded,
-    SlotRecord,
+    SessionKey, SessionPermissions, SlotRecord,
 };
 pub use sqlite::SqliteStore;
-pub use store::{MAX_PAGE, MAX_PAGE_BYTES, StateStore};
+pub use store::{MAX_PAGE, MAX_PAGE_BYTES, MAX_SESSION_TEXT_BYTES, StateStore};
 pub use toolcell_model::Retry;

@@ -161,6 +161,29 @@ pub struct BatchRecord {
     pub calls: Vec<CallRecord>,
 }
 
+/// Whose permissions are kept: one conversation of an agent, for one user where there is one.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct SessionKey {
+    /// Owner of everything below.
+    pub tenant: TenantId,
+    /// The agent.
+    pub agent: toolcell_model::AgentName,
+    /// The conversation.
+    pub session: SessionId,
+    /// The person; an absent one is distinct from every present one.
+    pub user: Option<UserId>,
+}
+
+/// What one session may do beside its agent's configuration, in the words of whoever decides. Texts of at most
+/// [`crate::MAX_SESSION_TEXT_BYTES`] each.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionPermissions {
+    /// The name of a mode; the agent's counts without one.
+    pub mode: Option<String>,
+    /// Rules, as JSON text.
+    pub rules: String,
+}
+
 /// Part of a listing.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Page<T> {

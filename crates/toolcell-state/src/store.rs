@@ -4,7 +4,7 @@ use crate::error::StateError;
 use crate::owner::OwnerId;
 use crate::records::{
     BatchRecord, Binding, CallFilter, CallRecord, CallUpdate, Cursor, FinishedCall, NewBatch, Page, Recorded,
-    SlotRecord,
+    SessionKey, SessionPermissions, SlotRecord,
 };
 use async_trait::async_trait;
 use std::fmt;
@@ -18,7 +18,10 @@ pub const MAX_PAGE: usize = 500;
 /// A page of calls ends early once inputs and outputs reach this many bytes; it has at least one call.
 pub const MAX_PAGE_BYTES: usize = 32 * 1024 * 1024;
 
-/// Keeps calls, bindings and slots.
+/// Longest text of a session's permissions; a longer one is refused with [`StateError::OutOfRange`].
+pub const MAX_SESSION_TEXT_BYTES: usize = 64 * 1024;
+
+/// Keeps calls, bindings, slots and permissions of sessions.
 ///
 /// What each method survives is in the table of the crate's documentation. Every method is cancel safe in the sense
 /// that it happens wholly or not at all; which of the two is unknown to whoever drops its future.
@@ -113,6 +116,21 @@ pub trait StateStore: Send + Sync + fmt::Debug {
 
     /// The highest generation that was noted.
     async fn highest_generation(&self, key: &ScopeKey) -> Result<Option<Generation>, StateError>;
+
+    /// What a session may do; `None` when nothing was ever put for exactly this key.
+    async fn session_permissions(&self, key: &SessionKey) -> Result<Option<SessionPermissions>, StateError>;
+
+    /// Puts a session's permissions in place of what was read before. `false`, and nothing happens, when something
+    /// else is there by now: of two that change the same thing none undoes the other's.
+    ///
+    /// # Errors
+    /// [`StateError::OutOfRange`] for a text beyond [`MAX_SESSION_TEXT_BYTES`].
+    async fn put_session_permissions(
+        &self,
+        key: &SessionKey,
+        was: Option<&SessionPermissions>,
+        now: &SessionPermissions,
+    ) -> Result<bool, StateError>;
 
     /// Removes calls that ended before `before`, and batches older than that none of whose calls is left. Answers with
     /// the calls removed.

@@ -57,11 +57,13 @@ pub struct ExecuteInput {
 
 pub(crate) fn info() -> ToolInfo {
     ToolInfo {
-        name: NAME,
-        description: "Run a command in the sandbox and wait for it to end. Give either `command` (shell text) or `argv` \
+        name: NAME.into(),
+        description:
+            "Run a command in the sandbox and wait for it to end. Give either `command` (shell text) or `argv` \
             (a program and its arguments, no shell), exactly one of them. Files in the workspace and in the home \
             directory persist between calls; processes do not: everything the command starts is ended with it. There \
-            is no terminal, so use options that avoid prompts.",
+            is no terminal, so use options that avoid prompts."
+                .into(),
         input_schema: json!({
             "type": "object",
             "properties": {
@@ -129,14 +131,14 @@ fn program(fields: &Fields<'_>) -> Result<Program, CallFault> {
     }
 }
 
-fn argv(words: &[&str]) -> Result<Vec<String>, CallFault> {
-    if words.first().is_none_or(|program| program.is_empty()) {
+pub(crate) fn argv<W: AsRef<str>>(words: &[W]) -> Result<Vec<String>, CallFault> {
+    if words.first().is_none_or(|program| program.as_ref().is_empty()) {
         return Err(invalid("argv[0]", "the program to run is missing"));
     }
     if words.len() > MAX_ARGV_WORDS {
         return Err(invalid("argv", format_args!("has {} words; at most {MAX_ARGV_WORDS} are allowed", words.len())));
     }
-    for (place, word) in words.iter().enumerate() {
+    for (place, word) in words.iter().map(AsRef::as_ref).enumerate() {
         let field = format!("argv[{place}]");
         if word.contains('\0') {
             return Err(invalid(&field, "contains a NUL byte"));
@@ -146,11 +148,11 @@ fn argv(words: &[&str]) -> Result<Vec<String>, CallFault> {
             return Err(invalid(&field, problem));
         }
     }
-    let bytes: usize = words.iter().map(|word| word.len()).sum();
+    let bytes: usize = words.iter().map(|word| word.as_ref().len()).sum();
     if bytes > MAX_ARGV_BYTES {
         return Err(invalid("argv", format_args!("has {bytes} bytes; at most {MAX_ARGV_BYTES} are allowed")));
     }
-    Ok(words.iter().map(|word| (*word).to_owned()).collect())
+    Ok(words.iter().map(|word| word.as_ref().to_owned()).collect())
 }
 
 fn env(fields: &Fields<'_>) -> Result<BTreeMap<String, String>, CallFault> {

@@ -34,10 +34,12 @@ pub struct ListFilesInput {
 
 pub(crate) fn info() -> ToolInfo {
     ToolInfo {
-        name: NAME,
-        description: "List a directory: type, size, mode and modification time of each entry, sorted by path. Paths are \
+        name: NAME.into(),
+        description:
+            "List a directory: type, size, mode and modification time of each entry, sorted by path. Paths are \
             relative to the listed directory. Sensitive entries such as .git or .env are left out and counted in \
-            `skipped`.",
+            `skipped`."
+                .into(),
         input_schema: json!({
             "type": "object",
             "properties": {

@@ -48,10 +48,11 @@ impl ReadFilePart {
 
 pub(crate) fn info() -> ToolInfo {
     ToolInfo {
-        name: NAME,
+        name: NAME.into(),
         description: "Read a file. Text comes by lines: the whole file, or `limit` lines from line `offset` on. When \
             `truncated` is true, more of the file follows: go on at `offset` = `next_offset`. Read files that are not \
-            UTF-8 text with `encoding` \"base64\".",
+            UTF-8 text with `encoding` \"base64\"."
+            .into(),
         input_schema: json!({
             "type": "object",
             "properties": {

@@ -32,9 +32,10 @@ pub struct WriteFileInput {
 
 pub(crate) fn info() -> ToolInfo {
     ToolInfo {
-        name: NAME,
+        name: NAME.into(),
         description: "Write a file: the whole content, replacing what is there unless `overwrite` is false. The file \
-            is written completely or not at all.",
+            is written completely or not at all."
+            .into(),
         input_schema: json!({
             "type": "object",
             "properties": {

@@ -89,11 +89,6 @@ impl RuleSet {
         })
     }
 
-    /// Of the rules with this behaviour that match every call of the tool, the one to report.
-    pub(crate) fn first_match(&self, behavior: Behavior, tool: &str) -> Option<&Rule> {
-        self.candidates(behavior, tool, None).find(|rule| rule.content().is_none())
-    }
-
     fn index(&self, behavior: Behavior) -> &Index {
         match behavior {
             Behavior::Allow => &self.allow,

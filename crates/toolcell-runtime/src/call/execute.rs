@@ -1,5 +1,6 @@
 //! `execute`: a process in the container.
 
+use super::environment::environment;
 use super::{LiveOutput, Placed, failed};
 use crate::error::CallError;
 use crate::inner::Inner;
@@ -17,21 +18,6 @@ use toolcell_tools::{ExecuteInput, Program as ToolProgram};
 /// Beyond it the container counts as lost.
 const AFTER_DEADLINE: Duration = Duration::from_secs(10);
 
-/// Programs see these unless image, agent or call say otherwise. Tools that would ask a person find out here that
-/// there is none.
-const BASE_ENVIRONMENT: [(&str, &str); 10] = [
-    ("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
-    ("HOME", "/home/agent"),
-    ("USER", "agent"),
-    ("LOGNAME", "agent"),
-    ("LANG", "C.UTF-8"),
-    ("TERM", "dumb"),
-    ("CI", "1"),
-    ("DEBIAN_FRONTEND", "noninteractive"),
-    ("GIT_TERMINAL_PROMPT", "0"),
-    ("PIP_NO_INPUT", "1"),
-];
-
 impl Inner {
     pub(super) async fn execute(
         &self,
@@ -41,7 +27,7 @@ impl Inner {
         input: ExecuteInput,
     ) -> Result<CallOutcome, CallError> {
         let timeout_ms = input.timeout_ms.unwrap_or(self.config.limits.call_timeout_ms);
-        let spec = exec_spec(placed, &input, timeout_ms);
+        let spec = exec_spec(&input, environment(placed, &input, permit.decision()), timeout_ms);
         let sandbox = &placed.residency.sandbox;
         let mut handle = sandbox.exec(permit, digest, placed.call, spec).map_err(CallError::Sandbox)?;
         if let Some(stdin) = &input.stdin {
@@ -112,19 +98,15 @@ fn execute_end(exit: &ExitReport) -> ExecuteEnd {
     }
 }
 
-fn exec_spec(placed: &Placed<'_>, input: &ExecuteInput, timeout_ms: u64) -> ExecSpec {
+fn exec_spec(input: &ExecuteInput, env: BTreeMap<String, String>, timeout_ms: u64) -> ExecSpec {
     let bytes = |text: &str| Bytes::from(text.as_bytes().to_vec());
-    let mut env: BTreeMap<&str, &str> = BASE_ENVIRONMENT.into_iter().collect();
-    env.extend(placed.residency.image.env.iter().map(|(name, value)| (name.as_str(), value.as_str())));
-    env.extend(placed.agent.env.iter().map(|(name, value)| (name.as_str(), value.as_str())));
-    env.extend(input.env.iter().map(|(name, value)| (name.as_str(), value.as_str())));
     ExecSpec {
         program: match &input.program {
             ToolProgram::Shell(text) => Program::Shell(bytes(text)),
             ToolProgram::Argv(words) => Program::Argv(words.iter().map(|word| bytes(word)).collect()),
         },
         cwd: Bytes::from(input.cwd.as_bytes().to_vec()),
-        env: env.into_iter().map(|(name, value)| (bytes(name), bytes(value))).collect(),
+        env: env.into_iter().map(|(name, value)| (bytes(&name), bytes(&value))).collect(),
         stdin: if input.stdin.is_some() { Stdin::Stream } else { Stdin::Closed },
         timeout_ms,
         max_output_bytes: MAX_STREAM_BYTES,

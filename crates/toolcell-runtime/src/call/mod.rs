@@ -1,5 +1,6 @@
 //! One call: validated, decided, placed in its slot, decided again, claimed, run, recorded.
 
+mod environment;
 mod execute;
 mod files;
 
@@ -15,8 +16,8 @@ use toolcell_model::{
     CallContext, CallFault, CallOutcome, CallRef, CallState, Durable, Ran, SlotReport, TimingMs, ToolName,
 };
 use toolcell_permission::{
-    Authorization, Basis, CallDigest, Clearance, ContainerPath, Decision, DescribedCall, Effect, Permit,
-    ToolDescription, authorize,
+    Authorization, Basis, CallDigest, Clearance, ContainerPath, Context, Decision, DescribedCall, Effect, Permit,
+    authorize,
 };
 use toolcell_protocol::{Resolution, Stream};
 use toolcell_state::{CallUpdate, FinishedCall};
@@ -45,6 +46,8 @@ pub(crate) struct Attention {
 pub(crate) struct Ready {
     pub(crate) parsed: ParsedCall,
     clearance: Clearance,
+    /// Of the first decision, and so of the second: what changes meanwhile applies to later calls.
+    permissions: Arc<Context>,
     started: Instant,
     decide: Duration,
 }
@@ -67,7 +70,17 @@ pub(crate) enum Rest {
 impl Ready {
     /// Whether it may run beside others in its slot.
     pub(crate) fn is_shared(&self) -> bool {
-        self.parsed.effect() == Effect::Read
+        self.parsed.concurrency_safe()
+    }
+}
+
+/// Whether a save has something to do after it. What a command says of itself does not count, what its operator says
+/// does.
+fn changes_files(call: &ParsedCall) -> bool {
+    match call.effect() {
+        Effect::Read => false,
+        Effect::Write => true,
+        Effect::Execute => !call.read_only(),
     }
 }
 
@@ -81,7 +94,7 @@ fn decision_json(decision: &Decision) -> Option<serde_json::Value> {
 
 impl Inner {
     /// Validation and the first decision: without slot or container.
-    pub(crate) fn prepare(
+    pub(crate) async fn prepare(
         &self,
         agent: &Agent,
         context: &CallContext,
@@ -110,14 +123,19 @@ impl Inner {
         if let Some(fault) = parsed.outside_roots(&agent.file_roots) {
             return ended(CallState::Failed, fault, None);
         }
-        let authorization = authorize(&DescribedCall::new(&parsed, context), &agent.context);
+        let permissions = match self.permissions(agent, context).await {
+            Ok(permissions) => permissions,
+            Err(error) => return Prepared::Ended(Box::new(self.failed_end(&CallError::Session(error)))),
+        };
+        let authorization =
+            authorize(&DescribedCall::new(&parsed.described(), context, permissions.shell()), &permissions);
         let authorization = if operator { authorization.confirmed_by_operator() } else { authorization };
         match authorization {
             Authorization::Denied(decision) => ended(CallState::Denied, denial(&decision), Some(&decision)),
             Authorization::Ask(asked) => Prepared::Asking(asked.into_decision()),
             Authorization::Allowed(clearance) => {
                 let decide = self.clock.monotonic().saturating_duration_since(started);
-                Prepared::Ready(Box::new(Ready { parsed, clearance, started, decide }))
+                Prepared::Ready(Box::new(Ready { parsed, clearance, permissions, started, decide }))
             }
         }
     }
@@ -233,22 +251,23 @@ impl Inner {
         ready: Ready,
         progress: &mut Progress,
     ) -> Result<Finish, CallError> {
-        let Ready { parsed, clearance, .. } = ready;
+        let Ready { parsed, clearance, permissions, .. } = ready;
         let residency = placed.residency;
-        let changes_files = parsed.effect() != Effect::Read;
+        let changes_files = changes_files(&parsed);
         if changes_files && residency.save_failed.load(std::sync::atomic::Ordering::Acquire) {
             // The window of unsaved changes is bounded: first what is there, then more.
             self.save(residency, residency.changes()).await?;
         }
-        let real = self.real_paths(residency, &parsed).await?;
+        let described = parsed.described();
+        let described = DescribedCall::new(&described, context, permissions.shell());
+        let real = self.real_paths(residency, &parsed, described.paths()).await?;
         let real = match real {
             Ok(real) => real,
             Err(fault) => return Ok(Finish::failed(fault, residency)),
         };
-        let described = DescribedCall::new(&parsed, context);
         let resolved = described.resolved(real).map_err(|error| CallError::Internal(error.to_string()))?;
         let digest = resolved.digest();
-        let permit = match clearance.authorize(&resolved, &placed.agent.context) {
+        let permit = match clearance.authorize(&resolved, &permissions) {
             Authorization::Allowed(permit) => permit,
             Authorization::Ask(asked) => return Ok(Finish::Asking(asked.into_decision())),
             Authorization::Denied(decision) => {
@@ -305,16 +324,18 @@ impl Inner {
             ToolInput::ReadFile(input) => self.read_file(placed, permit, digest, &input).await,
             ToolInput::WriteFile(input) => self.write_file(placed, permit, digest, &input).await,
             ToolInput::ListFiles(input) => self.list_files(placed, permit, digest, &input).await,
+            ToolInput::Custom(input) => self.execute(placed, permit, digest, input.into_execute()).await,
         }
     }
 
-    /// Where a file tool's paths lead, as the guest says; a path that leads nowhere is the tool's failure.
+    /// Where a call's paths lead, as the guest says. A path that leads nowhere is a file tool's failure; a command's is
+    /// for the command to find out, and stays as it is named.
     async fn real_paths(
         &self,
         residency: &Residency,
         parsed: &ParsedCall,
+        logical: &[ContainerPath],
     ) -> Result<Result<Vec<ContainerPath>, CallFault>, CallError> {
-        let logical = parsed.paths();
         if logical.is_empty() {
             return Ok(Ok(Vec::new()));
         }
@@ -329,6 +350,7 @@ impl Inner {
                     Ok(path) => real.push(path),
                     Err(error) => return Ok(Err(refused("invalid", &error.to_string()))),
                 },
+                Resolution::Unresolvable { .. } if parsed.effect() == Effect::Execute => real.push(path.clone()),
                 Resolution::Unresolvable { error } => {
                     return Ok(Err(CallFault { code: error.code.as_str().to_owned(), message: error.message }));
                 }

@@ -1,5 +1,6 @@
 //! `[agents.NAME]`
 
+use super::custom_tool::CustomToolConfig;
 use super::size::ByteSize;
 use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
@@ -33,6 +34,11 @@ pub struct AgentConfig {
     pub writable_root: bool,
     /// What it may do.
     pub permissions: PermissionsConfig,
+    /// What becomes of all calls of a tool, by its name.
+    #[serde(deserialize_with = "approvals")]
+    pub approval: BTreeMap<String, Approval>,
+    /// Tools that it has besides the built-in ones.
+    pub custom_tools: Vec<CustomToolConfig>,
     /// Bounds of its containers.
     pub limits: LimitsConfig,
     /// What its containers reach.
@@ -56,6 +62,8 @@ impl Default for AgentConfig {
             idle_timeout_ms: 600_000,
             writable_root: false,
             permissions: PermissionsConfig::default(),
+            approval: BTreeMap::new(),
+            custom_tools: Vec::new(),
             limits: LimitsConfig::default(),
             network: NetworkConfig::default(),
             env: BTreeMap::new(),
@@ -75,6 +83,9 @@ pub struct PermissionsConfig {
     /// In mode `accept_edits`, file tools may change what lies in these.
     #[serde(deserialize_with = "container_paths")]
     pub working_directories: Vec<ContainerPath>,
+    /// The only programs that its commands may run, whatever else allows them; any without it.
+    #[serde(deserialize_with = "programs")]
+    pub command_allowlist: Option<Vec<String>>,
     /// Rules that allow.
     #[serde(deserialize_with = "allow_rules")]
     pub allow: Vec<RuleSpec>,
@@ -92,10 +103,41 @@ impl Default for PermissionsConfig {
             mode: Mode::Default,
             read_only: ReadOnlyPolicy::default(),
             working_directories: known_paths(&["/workspace"]),
+            command_allowlist: None,
             allow: Vec::new(),
             ask: Vec::new(),
             deny: Vec::new(),
         }
+    }
+}
+
+/// What becomes of all calls of a tool: shorthand for a rule without content.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Approval {
+    /// They are allowed.
+    Safe,
+    /// A person is asked.
+    Ask,
+    /// They are denied.
+    Deny,
+}
+
+impl AgentConfig {
+    /// The rules that allow, ask and deny, with what `approval` is shorthand for.
+    #[must_use]
+    pub fn rules(&self) -> [Vec<RuleSpec>; 3] {
+        let PermissionsConfig { allow, ask, deny, .. } = &self.permissions;
+        let [mut allow, mut ask, mut deny] = [allow, ask, deny].map(Clone::clone);
+        for (tool, approval) in &self.approval {
+            let list = match approval {
+                Approval::Safe => &mut allow,
+                Approval::Ask => &mut ask,
+                Approval::Deny => &mut deny,
+            };
+            list.push(tool.as_str().into());
+        }
+        [allow, ask, deny]
     }
 }
 
@@ -164,6 +206,10 @@ fn container_path<'de, D: Deserializer<'de>>(from: D) -> Result<ContainerPath, D
     ContainerPath::parse(&text).map_err(|error| serde::de::Error::custom(format_args!("{text:?}: {error}")))
 }
 
+pub(super) fn optional_path<'de, D: Deserializer<'de>>(from: D) -> Result<Option<ContainerPath>, D::Error> {
+    container_path(from).map(Some)
+}
+
 fn container_paths<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<ContainerPath>, D::Error> {
     let texts = Vec::<String>::deserialize(from)?;
     let parse = |text: &String| {
@@ -200,4 +246,28 @@ fn ask_rules<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<RuleSpec>, D::Err
 
 fn deny_rules<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<RuleSpec>, D::Error> {
     rules(Behavior::Deny, from)
+}
+
+/// The shorthand is for whole tools; what looks at their inputs is a rule.
+fn approvals<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, Approval>, D::Error> {
+    let approvals = BTreeMap::<String, Approval>::deserialize(from)?;
+    for tool in approvals.keys() {
+        Rule::parse(Behavior::Ask, RuleSource::Policy, tool).map_err(serde::de::Error::custom)?;
+        if tool.contains('(') {
+            let problem =
+                format!("{tool:?}: name a tool here, and write what looks at its input as a rule of permissions");
+            return Err(serde::de::Error::custom(problem));
+        }
+    }
+    Ok(approvals)
+}
+
+fn programs<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<String>>, D::Error> {
+    let programs = Option::<Vec<String>>::deserialize(from)?;
+    let wrong =
+        |name: &&String| name.is_empty() || name.contains(|c: char| c.is_whitespace() || c.is_control() || c == '*');
+    match programs.iter().flatten().find(wrong) {
+        Some(name) => Err(serde::de::Error::custom(format_args!("{name:?} is not the name of a program"))),
+        None => Ok(programs),
+    }
 }

@@ -153,6 +153,11 @@ impl Config {
                     );
                 }
             }
+            for tool in &agent.custom_tools {
+                if let Err(error) = tool.tool() {
+                    return wrong(key(&format!("custom_tools.{}.{}", tool.name, error.field)), error.problem);
+                }
+            }
             if let Some(bad) = agent.env.keys().find(|name| name.is_empty() || name.contains(['=', '\0'])) {
                 return wrong(key("env"), format!("{bad:?} is not a variable name"));
             }

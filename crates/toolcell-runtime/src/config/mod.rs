@@ -4,10 +4,12 @@
 //! a test holds the two together.
 
 mod agent;
+mod custom_tool;
 mod load;
 mod size;
 
-pub use agent::{AgentConfig, LimitsConfig, MountConfig, NetworkConfig, NetworkMode, PermissionsConfig};
+pub use agent::{AgentConfig, Approval, LimitsConfig, MountConfig, NetworkConfig, NetworkMode, PermissionsConfig};
+pub use custom_tool::{CustomStdin, CustomToolConfig};
 pub use load::{ConfigError, ENVIRONMENT_PREFIX};
 pub use size::ByteSize;
 

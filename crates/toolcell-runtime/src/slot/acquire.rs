@@ -319,7 +319,7 @@ impl Inner {
         restored_from: Option<SnapshotId>,
     ) -> Residency {
         let Held { lease, writer, .. } = held;
-        Residency::new(Parts {
+        let residency = Residency::new(Parts {
             sandbox,
             spec_hash: plan.spec.hash(&plan.image.id),
             image: plan.image.clone(),
@@ -330,7 +330,9 @@ impl Inner {
             restored_from,
             idle_timeout: plan.idle_timeout,
             now: self.clock.monotonic(),
-        })
+        });
+        tracing::debug!(container = residency.sandbox.name(), shell = ?residency.shell, "resident");
+        residency
     }
 
     /// What an earlier process was running: its calls have been reported as of unknown outcome, so they end.

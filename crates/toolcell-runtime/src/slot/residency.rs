@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 use toolcell_lease::Lease;
 use toolcell_model::{Acquisition, FencingToken, Generation, SnapshotId};
-use toolcell_sandbox::{Image, Sandbox};
+use toolcell_sandbox::{Image, Sandbox, Shell};
 use toolcell_snapshot::{HeadWriter, SlotIndex};
 
 /// What it takes to commit; whoever holds it is the only one who saves.
@@ -33,6 +33,8 @@ pub(crate) struct Saved {
 pub(crate) struct Residency {
     pub(crate) sandbox: Sandbox,
     pub(crate) image: Image,
+    /// What runs shell text here: what such a text means depends on it.
+    pub(crate) shell: Option<Shell>,
     pub(crate) spec_hash: String,
     pub(crate) roots: Vec<String>,
     pub(crate) token: FencingToken,
@@ -84,6 +86,7 @@ impl Residency {
         let Parts { sandbox, image, spec_hash, roots, lease, writer, index, restored_from, idle_timeout, now } = parts;
         let saved = Saved { snapshot: writer.snapshot(), generation: writer.generation(), changes: 0 };
         Self {
+            shell: sandbox.link().shell(),
             sandbox,
             image,
             spec_hash,

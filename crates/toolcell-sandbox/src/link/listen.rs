@@ -1,6 +1,6 @@
 //! Waiting for a container's guest: a socket of its own, a peer check, and a secret proven both ways.
 
-use super::GuestLink;
+use super::{GuestLink, Shell};
 use crate::error::SandboxError;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
@@ -18,6 +18,7 @@ pub(crate) const SOCKET_NAME: &str = "guest.sock";
 pub(crate) struct Ready {
     pub(crate) calls: Vec<LiveCall>,
     pub(crate) next_op: Op,
+    pub(crate) shell: Option<Shell>,
 }
 
 /// The container that is expected at the socket.
@@ -110,8 +111,9 @@ async fn shake_hands_unbounded(
     decoder.trust();
     let ready = next_body(&stream, &mut decoder, identity).await?;
     match toolcell_protocol::frame::decode_body(&ready) {
-        Ok(GuestMessage::Ready { calls, next_op, shell: _ }) => {
-            Ok(GuestLink::new(identity.container.to_owned(), stream, decoder, Ready { calls, next_op }))
+        Ok(GuestMessage::Ready { calls, next_op, shell }) => {
+            let shell = Shell::of(shell.as_deref()).map_err(|reason| protocol(identity, reason))?;
+            Ok(GuestLink::new(identity.container.to_owned(), stream, decoder, Ready { calls, next_op, shell }))
         }
         Ok(_) => Err(protocol(identity, "the first message was not Ready".to_owned())),
         Err(error) => Err(protocol(identity, error.to_string())),

@@ -8,12 +8,14 @@ mod exec;
 mod files;
 mod listen;
 mod queue;
+mod shell;
 mod snapshot;
 
 pub use exec::{ExecEvent, ExecHandle};
 pub(crate) use files::WriteRequest;
 pub use files::{FileRead, Written};
 pub(crate) use listen::{GuestListener, HandshakeIdentity, SOCKET_NAME, peer_pid, shake_hands};
+pub use shell::Shell;
 pub use snapshot::{Restore, Scan};
 
 use crate::error::SandboxError;
@@ -55,6 +57,7 @@ pub(crate) struct Shared {
     operations: Mutex<Operations>,
     next_op: AtomicU64,
     live: Vec<LiveCall>,
+    shell: Option<Shell>,
     closed: CancellationToken,
 }
 
@@ -89,6 +92,7 @@ impl GuestLink {
             operations: Mutex::default(),
             next_op: AtomicU64::new(ready.next_op.max(1)),
             live: ready.calls,
+            shell: ready.shell,
             closed: CancellationToken::new(),
         });
         let tasks = TaskTracker::new();
@@ -100,6 +104,12 @@ impl GuestLink {
     #[must_use]
     pub fn live_calls(&self) -> &[LiveCall] {
         &self.shared.live
+    }
+
+    /// The shell that runs shell text in this container; `None` when its image has none.
+    #[must_use]
+    pub fn shell(&self) -> Option<Shell> {
+        self.shared.shell
     }
 
     /// Whether the connection has ended.

@@ -5,6 +5,7 @@ mod calls;
 mod health;
 mod operator;
 mod output;
+mod sessions;
 
 use crate::auth::{Gate, check};
 use crate::problem::Problem;
@@ -31,6 +32,7 @@ pub(crate) fn router(runtime: Runtime, gate: Gate) -> Router {
         .route("/v1/calls/{call}/output/{stream}", get(output::show))
         .route("/v1/calls/{call}/cancel", post(calls::cancel))
         .route("/v1/batches/{batch}", get(batches::show))
+        .route("/v1/sessions/{session}/permissions", get(sessions::show).put(sessions::change))
         .route("/operator/run", post(operator::run))
         .route_layer(middleware::from_fn_with_state(gate, check))
         .fallback(no_endpoint)

@@ -19,6 +19,7 @@ mod connection;
 mod recovery;
 mod rows;
 mod schema;
+mod sessions;
 mod slots;
 #[cfg(test)]
 mod tests;
@@ -27,7 +28,7 @@ use crate::error::StateError;
 use crate::owner::{Opening, OwnerId, Owners};
 use crate::records::{
     BatchRecord, Binding, CallFilter, CallRecord, CallUpdate, Cursor, FinishedCall, NewBatch, Page, Recorded,
-    SlotRecord,
+    SessionKey, SessionPermissions, SlotRecord,
 };
 use crate::store::StateStore;
 use async_trait::async_trait;
@@ -192,6 +193,21 @@ impl StateStore for SqliteStore {
 
     async fn highest_generation(&self, key: &ScopeKey) -> Result<Option<Generation>, StateError> {
         slots::highest_generation(&self.reader, key)
+    }
+
+    async fn session_permissions(&self, key: &SessionKey) -> Result<Option<SessionPermissions>, StateError> {
+        sessions::read(&self.reader, key)
+    }
+
+    async fn put_session_permissions(
+        &self,
+        key: &SessionKey,
+        was: Option<&SessionPermissions>,
+        now: &SessionPermissions,
+    ) -> Result<bool, StateError> {
+        let put = sessions::put(&self.writer, key, was, now)?;
+        self.durable().await?;
+        Ok(put)
     }
 
     async fn expire(&self, before: UnixMillis) -> Result<Vec<CallRef>, StateError> {

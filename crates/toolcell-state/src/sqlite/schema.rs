@@ -16,7 +16,8 @@ const INSTANCE: &str = "instance";
 /// An absent session or user is stored as the empty text, which no present one is. A call has ended exactly if
 /// `finished_at` is set. Small, often written columns are apart from inputs and results, so that starting a call with
 /// a large input does not write the input again.
-const MIGRATIONS: &[&str] = &["
+const MIGRATIONS: &[&str] = &[
+    "
     CREATE TABLE meta (
         name TEXT PRIMARY KEY,
         value TEXT NOT NULL
@@ -90,7 +91,19 @@ const MIGRATIONS: &[&str] = &["
         slot TEXT PRIMARY KEY,
         generation INTEGER NOT NULL
     ) STRICT, WITHOUT ROWID;
-"];
+",
+    "
+    CREATE TABLE session_permissions (
+        tenant TEXT NOT NULL,
+        agent TEXT NOT NULL,
+        session TEXT NOT NULL,
+        user TEXT NOT NULL,
+        mode TEXT,
+        rules TEXT NOT NULL,
+        PRIMARY KEY (session, tenant, agent, user)
+    ) STRICT, WITHOUT ROWID;
+",
+];
 
 /// Brings the file to the newest schema and answers with the identity of what is stored in it.
 pub(super) fn migrate(connection: &Connection, path: &Path) -> Result<InstanceId, StateError> {

@@ -5,12 +5,14 @@ mod calls;
 mod listing;
 mod recovery;
 mod sample;
+mod sessions;
 
 pub use bindings::*;
 pub use calls::*;
 pub use listing::*;
 pub use recovery::*;
 pub use sample::Sample;
+pub use sessions::*;
 
 use async_trait::async_trait;
 use std::future::Future;
@@ -80,6 +82,10 @@ macro_rules! state_store_conformance {
                 a_binding_is_replaced_by_newer_holders_only,
                 a_binding_is_changed_by_its_own_acquisition_only,
                 the_highest_generation_stays,
+                a_sessions_permissions_come_back_as_they_were_put,
+                sessions_do_not_see_each_others_permissions,
+                of_two_changes_of_a_session_none_undoes_the_other,
+                a_sessions_permissions_are_bounded,
             );
         }
     };

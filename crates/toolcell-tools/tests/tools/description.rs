@@ -14,7 +14,8 @@ fn each_tool_describes_its_call() {
         ("write_file", write, false, Effect::Write, vec!["/workspace/c"]),
         ("list_files", json!({"path": ".."}), true, Effect::Read, vec!["/"]),
     ] {
-        let call = parse(tool, input.clone()).unwrap();
+        let parsed = parse(tool, input.clone()).unwrap();
+        let call = parsed.described();
         let named: Vec<String> = call.paths().iter().map(ToString::to_string).collect();
         assert_eq!(
             (call.name(), call.read_only(), call.effect(), named),
@@ -33,8 +34,8 @@ fn the_catalogue_and_the_calls_agree() {
         let required = schema["required"].as_array().cloned().unwrap_or_else(|| vec![json!("command")]);
         let input = required.iter().map(|name| name.as_str().unwrap());
         let input = input.map(|name| (name.to_owned(), inputs[name].clone())).collect();
-        let call = parse(tool.name, serde_json::Value::Object(input)).unwrap();
-        assert_eq!((call.name(), call.read_only()), (tool.name, tool.read_only));
+        let call = parse(&tool.name, serde_json::Value::Object(input)).unwrap();
+        assert_eq!((call.name(), call.read_only()), (tool.name.as_ref(), tool.read_only));
         for (name, property) in schema["properties"].as_object().unwrap() {
             assert!(property["description"].as_str().is_some_and(|text| text.len() > 10), "{}.{name}", tool.name);
         }

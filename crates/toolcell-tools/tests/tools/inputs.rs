@@ -291,7 +291,7 @@ proptest! {
                 input.as_object_mut().unwrap().remove("content");
             }
             input[name] = value.clone();
-            if let Err(fault) = parse(info.name, input) {
+            if let Err(fault) = parse(&info.name, input) {
                 prop_assert_eq!(fault.code, "invalid_input");
                 prop_assert!(fault.message.starts_with("input."), "{}", fault.message);
             }

@@ -2,8 +2,10 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failed unwrap is the test's failure")]
 
 mod contract;
+mod custom;
 mod description;
 mod inputs;
+mod outline;
 mod outputs;
 
 use serde_json::Value;

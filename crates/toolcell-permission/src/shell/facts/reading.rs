@@ -47,10 +47,7 @@ fn by_table(row: &Reader, arguments: &[Word], uses: &mut Uses<'_>) -> Kind {
         Operands::Data => {}
         Operands::Files => uses.add_all(line.operands.iter().copied(), Access::Read),
         Operands::OneFile => {
-            fits &= match line.operands.as_slice() {
-                [] | [Word::Text(_)] => true,
-                _ => false,
-            };
+            fits &= matches!(line.operands.as_slice(), [] | [Word::Text(_)]);
             let mut operands = line.operands.iter().copied();
             uses.add_all(operands.by_ref().take(1), Access::Read);
             uses.add_all(operands, Access::Write);
