@@ -42,7 +42,10 @@ fn a_command_is_described_with_all_that_stands_beside_it() {
     let Content::Command(command) = call.content() else { panic!("{call:?}") };
     let mut env = command.env.to_vec();
     env.sort_unstable();
-    assert_eq!((command.program, env, command.stdin), (ProgramText::Shell("ls"), vec!["A".to_owned(), "B".to_owned()], Some("x")));
+    assert_eq!(
+        (command.program, env, command.stdin),
+        (ProgramText::Shell("ls"), vec!["A".to_owned(), "B".to_owned()], Some("x"))
+    );
     assert_eq!(command.cwd.to_string(), "/tmp");
     let words: Value = json!({ "argv": ["ls", "-l"] });
     let call = describe("execute", &words).unwrap();
