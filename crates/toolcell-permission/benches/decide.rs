@@ -76,12 +76,16 @@ fn commands(criterion: &mut Criterion) {
 
 fn files(criterion: &mut Criterion) {
     let context = Context::new(Mode::Default, fifty());
-    let tool = WriteFile(ContainerPath::parse("/workspace/part19/src/main.rs").unwrap());
     let (tenant, agent) = (TenantId::default_tenant(), AgentName::parse("coder").unwrap());
     let identity = Identity { tenant, agent, session: None, user: None };
-    criterion.bench_function("write_file, 50 rules", |bencher| {
-        bencher.iter(|| decide(&DescribedCall::new(black_box(&tool), &identity, context.shell()), &context));
-    });
+    let mut group = criterion.benchmark_group("write_file, 50 rules");
+    for (name, path) in [("allowed", "/workspace/part19/src/main.rs"), ("asked about", "/workspace/src/main.rs")] {
+        let tool = WriteFile(ContainerPath::parse(path).unwrap());
+        group.bench_function(name, |bencher| {
+            bencher.iter(|| decide(&DescribedCall::new(black_box(&tool), &identity, context.shell()), &context));
+        });
+    }
+    group.finish();
 }
 
 fn megabytes(criterion: &mut Criterion) {

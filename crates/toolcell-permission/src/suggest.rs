@@ -3,7 +3,7 @@
 use crate::describe::Field;
 use crate::mode::Behavior;
 use crate::path::ContainerPath;
-use crate::rule::{Rule, RuleSource, escape, quote};
+use crate::rule::{MAX_RULE_BYTES, Rule, RuleSource, escape, quote};
 use crate::shell::script::Word;
 use serde::{Deserialize, Serialize};
 
@@ -20,8 +20,15 @@ pub struct Suggestion {
 }
 
 impl Suggestion {
-    /// `None` where the text is no rule: one that is too long, or holds what a rule cannot.
+    /// `None` where the text is no rule: one that is too long, or holds what a rule cannot. Whatever else could be wrong
+    /// with it is escaped by now.
     fn new(rule: String, allows: String) -> Option<Self> {
+        let is_rule = rule.len() <= MAX_RULE_BYTES && !rule.chars().any(char::is_control);
+        is_rule.then_some(Self { rule, allows })
+    }
+
+    /// The same for a command, of which some words mean nothing in a rule, whatever their quotes.
+    fn of_command(rule: String, allows: String) -> Option<Self> {
         Rule::parse(Behavior::Allow, RuleSource::Suggested, &rule).ok()?;
         Some(Self { rule, allows })
     }
@@ -52,12 +59,12 @@ pub fn for_command(commands: &[Asking<'_>]) -> Vec<Suggestion> {
 
 fn exact_command(words: &[Word]) -> Option<Suggestion> {
     let words = quoted(words)?;
-    Suggestion::new(format!("execute({words})"), format!("the command `{words}`, exactly"))
+    Suggestion::of_command(format!("execute({words})"), format!("the command `{words}`, exactly"))
 }
 
 fn command_family(words: &[Word], family: Option<usize>) -> Option<Suggestion> {
     let words = quoted(words.get(..family?)?)?;
-    Suggestion::new(format!("execute({words}:*)"), format!("every command that begins with `{words}`"))
+    Suggestion::of_command(format!("execute({words}:*)"), format!("every command that begins with `{words}`"))
 }
 
 /// `None` without words, and where one is not known.
