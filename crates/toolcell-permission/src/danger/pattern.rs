@@ -35,11 +35,14 @@ impl Pattern {
     pub(crate) fn read(text: &str) -> Self {
         let mut tokens = Vec::new();
         let mut rest = text;
+        let mut unclosed = false;
         while let Some(c) = rest.chars().next() {
             rest = rest.get(c.len_utf8()..).unwrap_or_default();
             tokens.push(match c {
-                '*' if tokens.last() == Some(&Token::Many) => continue,
+                // Behind a bracket that nothing closes another one is not looked for again and again.
+                '[' | '*' if (c == '*' || unclosed) && tokens.last() == Some(&Token::Many) => continue,
                 '*' => Token::Many,
+                '[' if unclosed => Token::Many,
                 '?' => Token::Any,
                 '\\' => match rest.chars().next() {
                     Some(escaped) => {
@@ -53,7 +56,10 @@ impl Pattern {
                         rest = after;
                         token
                     }
-                    None => Token::Char('['),
+                    None => {
+                        unclosed = true;
+                        Token::Char('[')
+                    }
                 },
                 literal => Token::Char(literal),
             });

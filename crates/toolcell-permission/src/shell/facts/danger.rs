@@ -8,6 +8,7 @@ use crate::danger::{Pattern, target_is_dangerous};
 use crate::path::ContainerPath;
 use crate::shell::script::{Access, SimpleCommand, Word};
 use crate::shell::settings::ShellSettings;
+use std::collections::HashSet;
 
 /// Why a person has to look at the call, if one has to.
 pub(super) fn of_command(program: &str, arguments: &[Word], uses: &Uses<'_>) -> Option<String> {
@@ -256,14 +257,18 @@ fn in_devices(target: &Target) -> bool {
 #[must_use]
 pub fn removes_dangerous<'a>(uses: impl Iterator<Item = &'a PathUse> + Clone) -> Option<String> {
     let removed = uses.clone().filter(|used| used.access == Access::Remove);
-    let removed: Vec<&ContainerPath> = removed.flat_map(|used| known(&used.target)).collect();
+    let removed: HashSet<&[u8]> = removed.flat_map(|used| known(&used.target)).map(ContainerPath::as_bytes).collect();
     if removed.is_empty() {
         return None;
     }
-    let dangerous = uses.filter(|used| target_is_dangerous(&used.target)).flat_map(|used| known(&used.target));
-    let mut pairs = dangerous.flat_map(|path| removed.iter().map(move |above| (path, *above)));
-    let (path, above) = pairs.find(|(path, above)| path.is_within(above))?;
-    Some(format!("it takes away {above}, in which {path} is"))
+    let mut dangerous = uses.filter(|used| target_is_dangerous(&used.target)).flat_map(|used| known(&used.target));
+    let path = dangerous.find(|path| {
+        let bytes = path.as_bytes();
+        let ends = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
+        let mut above = ends.chain([bytes.len()]).filter_map(|end| bytes.get(..end));
+        removed.contains(&b"/"[..]) || above.any(|directory| removed.contains(directory))
+    })?;
+    Some(format!("it takes away a directory in which {path} is"))
 }
 
 fn known(target: &Target) -> &[ContainerPath] {

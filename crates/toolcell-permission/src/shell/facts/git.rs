@@ -121,7 +121,7 @@ fn within(sub: &str, arguments: &[Word], uses: &mut Uses<'_>) -> Kind {
     let line = Grammars { first: row.grammar, second }.split(arguments);
     option_paths(&line, uses);
     operands(row.name, &line, Access::Read, uses);
-    let reads = !line.unlisted && !line.harmful && !line.dashable && fits(row, &line) && !signatures(&line);
+    let reads = !line.unlisted && !line.harmful && !line.dashable && fits(row, &line) && !signatures(row, &line);
     Kind::reads_if(reads)
 }
 
@@ -139,10 +139,15 @@ fn fits(row: &Subcommand, line: &Line<'_>) -> bool {
     }
 }
 
-/// A format with `%G` checks signatures with a program that the repository names.
-fn signatures(line: &Line<'_>) -> bool {
-    line.values(&["format", "pretty"])
-        .any(|format| format.text().is_none_or(|text| text.contains("%G") || text.contains("signature")))
+/// A format with `%G` checks signatures with a program that the repository names, and so may a format that it names.
+fn signatures(row: &Subcommand, line: &Line<'_>) -> bool {
+    const BUILT_IN: &[&str] = &["oneline", "short", "medium", "full", "fuller", "reference", "email", "mboxrd", "raw"];
+    let formats = line.values(&["format", "pretty"]).chain(line.values(&["sort"]));
+    let mut texts = formats.map(|format| format.text().unwrap_or("%G"));
+    texts.any(|text| {
+        let own = text.contains('%') || text.starts_with("format:") || text.starts_with("tformat:");
+        text.contains("%G") || text.contains("signature") || (row.compares && !own && !BUILT_IN.contains(&text))
+    })
 }
 
 /// Subcommands that change something, with the values of their options that are no files.

@@ -67,10 +67,15 @@ impl Grammar {
     }
 
     fn long(self, name: &str) -> Option<(Takes, bool)> {
-        if name.is_empty() {
+        if name.is_empty() || name.contains(|c| c == ' ' || MARKS.contains(&c)) {
             return None;
         }
-        self.long.split(' ').find_map(|entry| entry.strip_prefix(name).and_then(marks))
+        self.long.match_indices(name).find_map(|(at, _)| {
+            let (before, after) = self.long.split_at_checked(at)?;
+            let after = after.get(name.len()..)?;
+            let end = after.find(' ').unwrap_or(after.len());
+            if before.is_empty() || before.ends_with(' ') { marks(after.get(..end)?) } else { None }
+        })
     }
 
     /// Splits the words behind the program.

@@ -48,12 +48,14 @@ fn scripts_are_plain(line: &Line<'_>, given: bool) -> bool {
 /// `-i.bak` keeps the old files beside the new ones. A suffix with `*` or `/` puts them elsewhere.
 fn backups(line: &Line<'_>, files: &[&Word], uses: &mut Uses<'_>) -> bool {
     let mut fits = true;
-    for suffix in line.values(&["i", "in-place"]) {
-        let Some(suffix) = suffix.text().filter(|suffix| !suffix.contains(['/', '*'])) else {
-            fits = false;
-            uses.known = false;
-            continue;
-        };
+    let kept = |suffix: &Word| suffix.text().is_some_and(|suffix| !suffix.contains(['/', '*']));
+    if !line.values(&["i", "in-place"]).all(kept) {
+        fits = false;
+        uses.known = false;
+    }
+    // Of several the last one counts.
+    let last = line.values(&["i", "in-place"]).last();
+    if let Some(suffix) = last.and_then(Word::text).filter(|_| fits) {
         for file in files {
             match file {
                 Word::Text(text) => uses.add_text(&format!("{text}{suffix}"), Access::Write),

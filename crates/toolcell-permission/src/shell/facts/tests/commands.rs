@@ -304,6 +304,9 @@ fn git_that_reads() {
         git log -n 5 --graph --all --decorate
         git log -n5 --pretty=format:%h_%s
         git log --since=yesterday --author x --stat -p
+        git log --pretty=oneline
+        git log --format=fuller
+        git branch --format=%(refname)
         git log -S foo -- src
         git log -Sfoo
         git log -L 1,5:a.c
@@ -664,6 +667,10 @@ fn git_that_does_more() {
         git log --show-signature
         git log --format=%G?
         git log --pretty=format:%GK
+        git log --pretty=mine
+        git log --format mine
+        git for-each-ref --format=%(signature)
+        git branch --sort=signature
         git branch new
         git branch -v new
         git branch -d x

@@ -323,5 +323,6 @@ fn what_lies_above_a_dangerous_file() {
     assert!(all(&["rm -r a", "cat a/b/.git/config"]));
     assert!(!all(&["rm -fr build", "cat a/.env"]));
     assert!(!all(&["cp -r conf old", "cat conf/.env"]));
+    assert!(all(&["mv .ssh x"]) && all(&["rm -r /", "cat .env"]) && !all(&["rm -r con", "cat conf/.env"]));
     assert!(!all(&["rm -r build"]));
 }

@@ -131,3 +131,30 @@ proptest! {
         prop_assert!(!facts.read_only && !facts.edits);
     }
 }
+
+#[test]
+fn options_are_whole_names() {
+    use crate::shell::facts::options::Grammar;
+    let grammar = Grammar { short: "ab:", long: "all almost-all output> color?" };
+    let unlisted = |option: &str| grammar.split(&[Word::Text(option.into()), Word::Text("x".into())]).unlisted;
+    for listed in ["--all", "--almost-all", "--output", "--output=x", "--color", "--color=x", "-a", "-ab", "-bx"] {
+        assert!(!unlisted(listed), "{listed}");
+    }
+    for other in [
+        "--al",
+        "--almost",
+        "--all=x",
+        "--all almost-all",
+        "--color?",
+        "--output>",
+        "--",
+        "-c",
+        "-a:",
+        "-:",
+        "-?",
+        "--=x",
+        "-#",
+    ] {
+        assert_eq!(unlisted(other), other != "--", "{other}");
+    }
+}
