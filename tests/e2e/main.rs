@@ -18,6 +18,7 @@
 
 mod bad_input;
 mod cli;
+mod commands;
 mod exec;
 mod faults;
 mod hardening;

@@ -2,7 +2,6 @@
 
 use crate::tree;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 use toolcell_model::{Identity, TenantId, ToolName};
 use toolcell_permission::{Behavior, Context, DescribedCall, RuleSet, RuleSource, decide};
 use toolcell_runtime::Config;
@@ -10,13 +9,92 @@ use toolcell_tools::Catalogue;
 
 use Behavior::{Allow, Ask, Deny};
 
-/// What a recipe makes of `execute`, `read_file`, `write_file`, and of reading a dangerous path.
-const RECIPES: [(&str, [Behavior; 4]); 4] = [
-    ("config/examples/ask-for-writes.toml", [Ask, Allow, Ask, Ask]),
-    ("config/examples/open-sandbox.toml", [Allow, Allow, Allow, Ask]),
-    ("config/examples/read-only-exploration.toml", [Deny, Allow, Deny, Ask]),
-    ("config/examples/unattended.toml", [Allow, Allow, Deny, Deny]),
+/// A call, and what becomes of it.
+type Row = (&'static str, &'static str, Behavior);
+
+/// Of each recipe what it makes of calls: the tool, its `command`, `path` or `to`, and the behaviour.
+const RECIPES: [(&str, &[Row]); 6] = [
+    (
+        "config/examples/allow-and-deny-lists.toml",
+        &[
+            ("execute", "cd app && npm test -- --watch=false 2>&1 | tail -20", Allow),
+            ("execute", "npm run build > build.log", Allow),
+            ("execute", "git add -A && git commit -m 'Say why'", Allow),
+            ("execute", "mkdir -p src && touch src/a.js", Allow),
+            ("execute", "npm install left-pad", Ask),
+            ("execute", "npm tester", Ask),
+            ("execute", "bash -c 'git push'", Deny),
+            ("execute", "git commit -m x --no-verify", Deny),
+            ("execute", "echo x > migrations/1.sql", Deny),
+            ("write_file", "/workspace/a", Allow),
+            ("write_file", "/workspace/migrations/1.sql", Deny),
+            ("read_file", "/workspace/.env", Ask),
+        ],
+    ),
+    (
+        "config/examples/ask-for-writes.toml",
+        &[
+            ("execute", "true", Allow),
+            ("execute", "python3 -V; touch a", Ask),
+            ("read_file", "/workspace/a", Allow),
+            ("write_file", "/workspace/a", Ask),
+            ("read_file", "/workspace/.env", Ask),
+        ],
+    ),
+    (
+        "config/examples/open-sandbox.toml",
+        &[
+            ("execute", "make all", Allow),
+            ("execute", "rm -rf .", Ask),
+            ("execute", "$(cat command)", Ask),
+            ("execute", "git  push", Deny),
+            ("write_file", "/workspace/a", Allow),
+            ("write_file", "/workspace/.git/config", Ask),
+        ],
+    ),
+    (
+        "config/examples/read-only-exploration.toml",
+        &[
+            ("execute", "git log --oneline | head -5", Allow),
+            ("execute", "make", Deny),
+            ("execute", "git log > log", Deny),
+            ("read_file", "/workspace/a", Allow),
+            ("write_file", "/workspace/a", Deny),
+            ("read_file", "/workspace/.env", Ask),
+        ],
+    ),
+    (
+        "config/examples/rule-on-a-field.toml",
+        &[
+            ("send_mail", "ann@example.com", Allow),
+            ("send_mail", "ann@example.org", Deny),
+            ("send_mail", "ann@example.org,bob@example.com", Deny),
+            ("execute", "send-mail", Deny),
+        ],
+    ),
+    (
+        "config/examples/unattended.toml",
+        &[
+            ("execute", "make test > reports/today.txt 2>&1", Allow),
+            ("execute", "make deploy", Deny),
+            ("execute", "curl x", Deny),
+            ("read_file", "/workspace/a", Allow),
+            ("write_file", "/workspace/reports/a", Allow),
+            ("write_file", "/workspace/a", Deny),
+            ("read_file", "/workspace/.env", Deny),
+        ],
+    ),
 ];
+
+fn input(tool: &str, about: &str) -> Value {
+    match tool {
+        "execute" => json!({ "command": about }),
+        "read_file" => json!({ "path": about }),
+        "write_file" => json!({ "path": about, "content": "" }),
+        "send_mail" => json!({ "to": about, "subject": "x" }),
+        other => panic!("{other}"),
+    }
+}
 
 fn load(path: &str) -> Config {
     Config::load_with(Some(&tree::root().join(path)), Vec::new()).unwrap_or_else(|error| panic!("{path}: {error}"))
@@ -39,19 +117,14 @@ fn decided(config: &Config, tool: &str, input: &Value) -> Behavior {
 
 #[test]
 fn every_example_is_a_recipe_that_does_what_it_says() {
-    let recipes: BTreeMap<&str, [Behavior; 4]> = RECIPES.into();
     let files = tree::files("config/examples", "toml");
-    assert_eq!(files, recipes.keys().copied().collect::<Vec<_>>(), "RECIPES has one row for each example");
-    for (path, expected) in RECIPES {
+    assert_eq!(files, RECIPES.map(|(path, _)| path.to_owned()), "RECIPES has one row for each example");
+    for (path, rows) in RECIPES {
         let config = load(path);
         assert_ne!(config, Config::default(), "{path} configures something");
-        let found = [
-            decided(&config, "execute", &json!({ "command": "true" })),
-            decided(&config, "read_file", &json!({ "path": "/workspace/a" })),
-            decided(&config, "write_file", &json!({ "path": "/workspace/a", "content": "" })),
-            decided(&config, "read_file", &json!({ "path": "/workspace/.env" })),
-        ];
-        assert_eq!(found, expected, "{path}");
+        for (tool, about, expected) in rows {
+            assert_eq!(decided(&config, tool, &input(tool, about)), *expected, "{path}: {tool} {about}");
+        }
     }
 }
 

@@ -49,7 +49,7 @@ impl Context {
         self
     }
 
-    /// At this time: rules that have expired by then count as absent. Without it allow rules that expire do.
+    /// At this time: rules that have expired by then count as absent. Without it no rule has.
     #[must_use]
     pub fn at(mut self, now: UnixMillis) -> Self {
         self.now = Some(now);

@@ -81,6 +81,13 @@ impl Call {
         self
     }
 
+    pub(crate) fn with_env(mut self, name: &str) -> Self {
+        if let LookedAt::Command(command) = &mut self.looked_at {
+            command.env.push(name.into());
+        }
+        self
+    }
+
     pub(crate) fn decide(&self, context: &Context) -> Decision {
         decide(&DescribedCall::new(self, &identity("alice"), context.shell()), context)
     }

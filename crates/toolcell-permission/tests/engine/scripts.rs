@@ -42,6 +42,19 @@ fn allow_rules_share_a_script_out() {
 }
 
 #[test]
+fn what_a_call_sets_counts() {
+    for (name, reads, allowed) in [
+        ("NODE_ENV", "allow read_only", "allow allow_rule"),
+        ("PATH", "ask default", "ask default"),
+        ("LD_PRELOAD", "ask default", "ask default"),
+    ] {
+        let context = context(Mode::Default, rules(&["execute(make:*)"], &[], &[]));
+        assert_eq!(verdict(&Call::shell("git status").with_env(name).decide(&context)), reads, "{name}");
+        assert_eq!(verdict(&Call::shell("make test").with_env(name).decide(&context)), allowed, "{name}");
+    }
+}
+
+#[test]
 fn without_the_list_a_rule_for_files_does_not_run_a_command() {
     let context = context(Mode::Default, rules(&["write_file"], &[], &[])).with_read_only(ReadOnlyPolicy::None);
     assert_eq!(verdict(&Call::shell("git status > out").decide(&context)), "ask default");

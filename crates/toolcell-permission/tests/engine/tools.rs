@@ -5,7 +5,7 @@ use serde_json::Value;
 use toolcell_permission::{ContainerPath, Effect, ToolDescription};
 
 /// What a built-in tool says of a call; a name that is not known is a custom tool's without content.
-pub(crate) fn describe(tool: &str, input: &Value) -> Result<Box<dyn ToolDescription>, String> {
+pub(crate) fn describe<'a>(tool: &'a str, input: &'a Value) -> Result<Box<dyn ToolDescription + 'a>, String> {
     let call = call(tool, input)?;
     Ok(Box::new(Call { input: input.clone(), ..call }))
 }

@@ -49,7 +49,10 @@ fn commands(parser: &mut Parser, text: &str, mut left: usize) -> Result<Vec<usiz
         }
         None => ControlFlow::Break(()),
     };
-    let bytes = text.as_bytes();
+    // Its scanner looks characters up in C's tables, which end long before the last one: a text with others makes it
+    // read beyond them. To both readers they are parts of words and of nothing else, as a dot is.
+    let ascii: Vec<u8> = text.bytes().map(|byte| if byte.is_ascii() { byte } else { b'.' }).collect();
+    let bytes = ascii.as_slice();
     let mut input = |at: usize, _| bytes.get(at..).unwrap_or_default();
     let options = ParseOptions::new().progress_callback(&mut progress);
     let tree = parser.parse_with_options(&mut input, None, Some(options));

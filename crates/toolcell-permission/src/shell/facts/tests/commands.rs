@@ -46,7 +46,7 @@ fn reading() {
         tail -n +3 a
         wc -l g:*.rs
         wc -lc a
-        grep -rn TODO src
+        grep -rn NOTE src
         grep -r x .
         grep -e a -e b file
         grep -A3 -B 2 x y
@@ -55,7 +55,7 @@ fn reading() {
         grep -5 x y
         egrep a|b c
         fgrep -q a b
-        rg -n TODO src
+        rg -n NOTE src
         rg x
         rg -g *.rs foo
         rg --type rust -A 2 foo src
@@ -559,8 +559,8 @@ fn find_that_does_more() {
         fd -x rm
         fd foo -X rm
         fd --exec rm
-        rg --pre cat TODO
-        rg --pre=cat TODO
+        rg --pre cat NOTE
+        rg --pre=cat NOTE
         rg --hostname-bin=x y
         rg -z foo
         sort --compress-program=x a",

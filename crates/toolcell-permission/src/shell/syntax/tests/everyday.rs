@@ -43,7 +43,7 @@ const BOTH: &[&str] = &[
     "docker build -t x:latest .",
     "docker images --format '{{.Repository}}:{{.Tag}}'",
     "find . -name '*.rs' -type f",
-    "find . -name \"*.py\" -not -path './venv/*' | xargs grep -n TODO",
+    "find . -name \"*.py\" -not -path './venv/*' | xargs grep -n NOTE",
     "find . -type f -exec grep -l foo {} \\;",
     "find . -type f -exec chmod 644 {} +",
     "find . \\( -name a -o -name b \\) -print",
