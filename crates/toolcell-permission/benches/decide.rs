@@ -19,9 +19,11 @@ const COMMANDS: [(&str, &str); 3] = [
     ("one command", "npm run build"),
 ];
 
-/// Pieces that make up a megabyte.
+/// Pieces that make up a long command.
 const LONG: [(&str, &str); 3] =
     [("commands", "echo x; "), ("one heredoc", "some line of a file that is written\n"), ("nesting", "$(")];
+/// As long as a script may be that is read at all, and far beyond.
+const READ: usize = 60 << 10;
 const MEGABYTE: usize = 1 << 20;
 
 /// Fifty rules, of the kinds that people write.
@@ -88,20 +90,22 @@ fn files(criterion: &mut Criterion) {
     group.finish();
 }
 
-fn megabytes(criterion: &mut Criterion) {
+fn long(criterion: &mut Criterion) {
     let context = context(Mode::Default, &fifty(), Dialect::Bash);
-    let mut group = criterion.benchmark_group("execute, 1 MiB");
-    group.sample_size(10);
-    for (name, piece) in LONG {
-        let text = piece.repeat(MEGABYTE / piece.len());
-        let text = if name == "one heredoc" { format!("cat > file <<'END'\n{text}END\n") } else { text };
-        let call = Call::shell(&text);
-        group.bench_function(name, |bencher| {
-            bencher.iter(|| black_box(&call).decide_in(&context));
-        });
+    for (size, bytes) in [("60 KiB", READ), ("1 MiB", MEGABYTE)] {
+        let mut group = criterion.benchmark_group(format!("execute, {size}"));
+        group.sample_size(10);
+        for (name, piece) in LONG {
+            let text = piece.repeat(bytes / piece.len());
+            let text = if name == "one heredoc" { format!("cat > file <<'END'\n{text}END\n") } else { text };
+            let call = Call::shell(&text);
+            group.bench_function(name, |bencher| {
+                bencher.iter(|| black_box(&call).decide_in(&context));
+            });
+        }
+        group.finish();
     }
-    group.finish();
 }
 
-criterion_group!(benches, commands, files, megabytes);
+criterion_group!(benches, commands, files, long);
 criterion_main!(benches);
