@@ -196,7 +196,9 @@ fn a_command_has_its_input_directory_and_environment() {
     // Nothing of the server's environment, and no start-up file of a shell.
     let names = run(json!({ "argv": ["env"], "env": { "BASH_ENV": "/workspace/rc", "ENV": "/workspace/rc" } }));
     assert!(!names.contains("CARGO") && !names.contains("TOOLCELL"), "{names}");
-    assert_eq!(run(json!({ "command": "echo 'echo rc' > rc; cp rc ~/.bashrc; cp rc ~/.profile" })), "");
+    let start_up = "import pathlib\nfor name in ('rc', '/home/agent/.bashrc', '/home/agent/.profile'):\n    \
+                    pathlib.Path(name).write_text('echo rc')";
+    assert_eq!(run(json!({ "argv": ["python3", "-c", start_up] })), "");
     assert_eq!(run(json!({ "command": "echo only", "env": { "BASH_ENV": "/workspace/rc" } })), "only\n");
     cell.finish();
 }

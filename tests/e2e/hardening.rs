@@ -168,9 +168,10 @@ except BlockingIOError:
     assert!((20..48).contains(&made), "{stderr}");
     assert!(result["output"]["left_behind"].as_u64().unwrap() >= u64::from(made), "{result:#}");
     assert_eq!(cell.output_of("alice", "ps -eo args= | grep -c '[f]orks.py' || true"), "0\n");
-    // One that keeps on forking is ended at its deadline all the same.
-    let bomb =
-        cell.call("alice", "execute", &json!({ "command": "f() { f | f & }; f; sleep 600", "timeout_ms": 1000 }));
+    // One that keeps on forking is ended at its deadline all the same. As a command's text it would be asked about.
+    let text = json!({ "path": "bomb", "content": "f() { f | f & }; f; sleep 600" });
+    expect_state(&cell.call("alice", "write_file", &text), "succeeded");
+    let bomb = cell.call("alice", "execute", &json!({ "command": "bash bomb", "timeout_ms": 1000 }));
     expect_state(&bomb, "timed_out");
     assert_eq!(cell.output_of("alice", "echo usable; cat forks.py | wc -l"), "usable\n9\n");
     cell.finish();

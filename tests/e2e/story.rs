@@ -311,7 +311,7 @@ fn listings_filter_and_page() {
         cell.batch(&context, &json!([execute(&format!("c{number}"), "true")]));
     }
     cell.batch(&json!({ "agent": "coder", "user": "bob" }), &json!([execute("c0", "false")]));
-    cell.batch(&json!({ "agent": "other", "user": "alice" }), &json!([execute("c9", "true")]));
+    cell.batch(&json!({ "agent": "other", "user": "alice" }), &json!([execute("c9", "touch x")]));
 
     let ids = |query: &str| -> Vec<String> {
         let page = cell.get(&format!("/v1/calls{query}")).json();

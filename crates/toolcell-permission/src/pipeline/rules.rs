@@ -142,8 +142,12 @@ impl<'a> Subject<'a> {
             (None, View::Own | View::Execute) => Some(At::Call),
             // That no call of a file tool may run does not mean that no command may touch a file.
             (None, View::Reads | View::Changes) => None,
-            (Some(content), View::Reads) => self.file_hit(content, PathUse::reads),
-            (Some(content), View::Changes) => self.file_hit(content, |use_| !use_.reads()),
+            // What a program does with its operands that is no plain file command is not known: it may read them as well.
+            (Some(content), View::Reads) => {
+                let reads = |part: Part<'_>, use_: &PathUse, own: bool| use_.reads() || own && !part.facts.edits;
+                self.file_hit(content, reads)
+            }
+            (Some(content), View::Changes) => self.file_hit(content, |_, use_, _| !use_.reads()),
             (Some(content), View::Execute) => self.command_hit(content),
             (Some(content), View::Own) => match self.content {
                 Content::Nothing | Content::Code { shell: None } => None,
@@ -190,13 +194,20 @@ impl<'a> Subject<'a> {
 
     /// A file that may be one of several may be one that the rule means; so may what is beneath a directory that is
     /// removed or moved.
-    fn file_hit(&self, content: &RuleContent, about: fn(&PathUse) -> bool) -> Option<At<'a>> {
+    ///
+    /// `about` is told whether the use is the command's own, not a redirection's.
+    fn file_hit(&self, content: &RuleContent, about: fn(Part<'_>, &PathUse, bool) -> bool) -> Option<At<'a>> {
         let pattern = match content.path() {
             Ok(pattern) => pattern,
             Err(error) => return Some(At::Error(error.to_string())),
         };
         let mut maybe = None;
-        for use_ in self.parts().flat_map(Part::uses).filter(|use_| about(use_)) {
+        let uses = self.parts().flat_map(|part| {
+            let own = part.facts.paths.iter().map(|use_| (use_, true));
+            let all = own.chain(part.redirects.iter().map(|use_| (use_, false)));
+            all.filter(move |(use_, own)| about(part, use_, *own)).map(|(use_, _)| use_)
+        });
+        for use_ in uses {
             let could = match &use_.target {
                 Target::Known(candidates) => {
                     let one = |path: &&ContainerPath| self.either(path, |path| pattern.covers(path));
