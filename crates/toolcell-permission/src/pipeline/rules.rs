@@ -144,7 +144,9 @@ impl<'a> Subject<'a> {
             (None, View::Reads | View::Changes) => None,
             // What a program does with its operands that is no plain file command is not known: it may read them as well.
             (Some(content), View::Reads) => {
-                let reads = |part: Part<'_>, use_: &PathUse, own: bool| use_.reads() || own && !part.facts.edits;
+                let reads = |part: Part<'_>, use_: &PathUse, own: bool| {
+                    use_.reads() || own && !part.facts.edits && use_.access == Access::Write
+                };
                 self.file_hit(content, reads)
             }
             (Some(content), View::Changes) => self.file_hit(content, |_, use_, _| !use_.reads()),

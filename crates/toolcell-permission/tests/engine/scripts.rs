@@ -262,3 +262,18 @@ fn messages_say_which_command_and_why() {
     let long = format!("make {}", "x".repeat(100_000));
     assert!(message(&long, rules(&[], &[], &["execute(make:*)"]), Mode::Bypass).len() < 1000);
 }
+
+#[test]
+fn a_program_that_nobody_knows_may_read_its_operands() {
+    let deny = context(Mode::Bypass, rules(&[], &[], &["read_file(/workspace/private/**)"]));
+    for (command, expected) in [
+        ("cat private/key", Behavior::Deny),
+        ("frobnicate private/key", Behavior::Deny),
+        ("frobnicate --in=private/key", Behavior::Deny),
+        ("cp a private/key", Behavior::Allow),
+        ("echo private/key", Behavior::Allow),
+        ("frobnicate > private/key", Behavior::Allow),
+    ] {
+        assert_eq!(Call::shell(command).decide(&deny).behavior, expected, "{command}");
+    }
+}
