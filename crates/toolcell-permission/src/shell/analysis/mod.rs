@@ -32,6 +32,8 @@ pub const MAX_COMMANDS: usize = 2048;
 pub const MAX_NESTED_SCRIPTS: usize = 12;
 /// Most bytes of all nested scripts together. More of them are opaque.
 pub const MAX_NESTED_BYTES: usize = 128 * 1024;
+/// Most wrappers around one command, `env nice env …`. One in more of them makes the script opaque.
+pub const MAX_WRAPPERS: usize = 16;
 /// Most reasons that are kept of why a script is opaque.
 const MAX_REASONS: usize = 4;
 /// Most bytes of a reason.
@@ -76,6 +78,10 @@ struct Analyser<'a> {
     functions: BTreeSet<String>,
     /// Something in the script changes the directory, or may.
     moves: bool,
+    /// How many wrappers stand around the command that is looked at.
+    wrappers: usize,
+    /// It is one of those that a program's operands may be.
+    in_tail: bool,
 }
 
 /// Analyses a script for the settings' shell.
@@ -144,6 +150,8 @@ impl<'a> Analyser<'a> {
             function_changes: Changes::default(),
             functions: BTreeSet::new(),
             moves: false,
+            wrappers: 0,
+            in_tail: false,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::state::{State, Variable, is_integer};
 use super::words::combine;
-use super::{Analyser, Flow, Surroundings};
+use super::{Analyser, Flow, MAX_WRAPPERS, Surroundings};
 use crate::shell::ast::{Assignment, Part, Redirect, RedirectOperator, Simple, Value};
 use crate::shell::facts::{is_harmless_variable, is_special_variable};
 use crate::shell::script::{Access, Need, Redirection, Stdin, Word};
@@ -75,6 +75,16 @@ impl Analyser<'_> {
 
     /// A command with these words, at least one.
     pub(super) fn run(&mut self, words: Vec<Word>, state: &mut State, surroundings: &Surroundings) {
+        if self.wrappers >= MAX_WRAPPERS {
+            self.opaque(format!("a command in more than {MAX_WRAPPERS} wrappers"));
+            return;
+        }
+        self.wrappers = self.wrappers.saturating_add(1);
+        self.run_command(words, state, surroundings);
+        self.wrappers = self.wrappers.saturating_sub(1);
+    }
+
+    fn run_command(&mut self, words: Vec<Word>, state: &mut State, surroundings: &Surroundings) {
         let Some(Word::Text(name)) = words.first() else {
             self.opaque("a command's name is not constant");
             let mut words = words;

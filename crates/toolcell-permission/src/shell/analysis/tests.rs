@@ -169,6 +169,9 @@ fn wrappers() {
         ),
         ("git -C x --no-pager push", "git push [-]; git -C x --no-pager push"),
         ("git --new-option push", "git ?+ [-]; git --new-option push"),
+        ("flock /tmp/l git push", "flock /tmp/l git push; /tmp/l git push [-]; git push [-]; push [-]"),
+        ("su root -c 'git push'", "su root -c 'git push'; root -c 'git push' [-]; git push [-]"),
+        ("watch -n 1 sh script", "watch -n 1 sh script; 1 sh script [-]; sh script [-]; script [-]"),
         ("nice -5 git push", "nice -5 git push [-]; git push"),
     ]);
 }
@@ -329,6 +332,18 @@ fn bounds_make_it_opaque() {
     assert!(script_of(&nested(4)).opaque.is_empty());
     let deep = (0..=MAX_NESTED_SCRIPTS).fold("a".to_owned(), |inner, _| format!("eval {inner}"));
     assert!(!script_of(&deep).opaque.is_empty());
+}
+
+#[test]
+fn wrappers_around_wrappers_have_an_end() {
+    for word in ["env ", "timeout 1 ", "sudo ", "flock ", "flock sudo ", "command ", "time ", "nice nohup ", "xargs "] {
+        let script = script(&format!("{}ls", word.repeat(5000)), Dialect::Bash);
+        assert!(!script.opaque.is_empty() || script.commands.len() < 100, "{word}");
+        assert!(script.commands.len() <= MAX_COMMANDS, "{word}");
+    }
+    let most = format!("{}git push", "env ".repeat(MAX_WRAPPERS - 1));
+    assert!(script(&most, Dialect::Bash).opaque.is_empty());
+    assert!(!script(&format!("env {most}"), Dialect::Bash).opaque.is_empty());
 }
 
 fn quote(text: &str) -> String {

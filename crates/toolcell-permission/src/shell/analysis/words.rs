@@ -367,5 +367,20 @@ fn product(before: &[Vec<Word>], after: &[Vec<Word>]) -> Vec<Vec<Word>> {
 
 /// The readings of several words in a row.
 pub(super) fn combine(words: Vec<Vec<Vec<Word>>>) -> Vec<Vec<Word>> {
-    words.into_iter().fold(vec![Vec::new()], |before, after| product(&before, &after))
+    let mut readings: Vec<Vec<Word>> = vec![Vec::new()];
+    for mut after in words {
+        match after.as_mut_slice() {
+            // Nearly every word: put where it is, so that a command of many words costs as much as they are.
+            [only] => match readings.as_mut_slice() {
+                [reading] => reading.append(only),
+                several => several.iter_mut().for_each(|reading| reading.extend(only.iter().cloned())),
+            },
+            several if readings.len().saturating_mul(several.len()) > MAX_READINGS => {
+                let unknown = Word::Unknown { prefix: String::new(), many: true };
+                readings.iter_mut().for_each(|reading| reading.push(unknown.clone()));
+            }
+            _ => readings = product(&readings, &after),
+        }
+    }
+    readings
 }

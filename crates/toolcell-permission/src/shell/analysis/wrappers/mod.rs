@@ -4,6 +4,7 @@ mod env;
 mod find;
 mod git;
 mod privileged;
+mod tails;
 mod xargs;
 
 use super::options::Options;
@@ -54,6 +55,9 @@ impl Analyser<'_> {
         let base = name.rsplit('/').next().unwrap_or(name);
         if let Some(dialect) = Self::dialect_of(base, around.flow.dialect) {
             self.shell_command(base, dialect, words, state, around);
+            return true;
+        }
+        if self.tails(base, words, state, around) {
             return true;
         }
         let mut inner_state = state.child();

@@ -47,7 +47,11 @@ impl Analyser<'_> {
         inner_state: &State,
         around: &Surroundings,
     ) {
-        let outer = if around.flow.need == Need::Privileged { Need::Privileged } else { Need::Explicit };
+        let outer = match around.flow.need {
+            Need::Privileged => Need::Privileged,
+            Need::Nothing => Need::Nothing,
+            Need::Allow | Need::Explicit => Need::Explicit,
+        };
         self.push(words.to_vec(), outer, state, around);
         let options = if base == "sudo" { &SUDO } else { &DOAS };
         let only_lists = |text: &str| {
