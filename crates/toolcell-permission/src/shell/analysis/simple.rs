@@ -188,7 +188,10 @@ impl Analyser<'_> {
                             [word] => word.clone(),
                             _ => Word::Unknown { prefix: String::new(), many: false },
                         };
-                        let opened = opened(*operator, &word);
+                        let mut opened = opened(*operator, &word);
+                        if is_connection(&word) {
+                            opened.access = Some(Access::Write);
+                        }
                         if descriptor.unwrap_or(u32::from(opened.is_output)) == 0 {
                             stdin = Some(if opened.access == Some(Access::Read) {
                                 Stdin::File(word.clone())
@@ -240,6 +243,12 @@ fn appended(before: Option<&Variable>, added: &Variable) -> Variable {
         }
         (_, _) => Variable::Unknown,
     }
+}
+
+/// Bash connects where such a file is opened; nobody only reads from there.
+fn is_connection(target: &Word) -> bool {
+    let begins = target.known_prefix();
+    begins.starts_with("/dev/tcp/") || begins.starts_with("/dev/udp/")
 }
 
 struct Opened {

@@ -3,7 +3,7 @@
 use crate::shell::analysis::options::Options;
 use crate::shell::analysis::state::State;
 use crate::shell::analysis::{Analyser, Surroundings};
-use crate::shell::script::{Need, Word};
+use crate::shell::script::{Need, Stdin, Word};
 
 const SUDO: Options = Options {
     flags: "AbEHknPSisB",
@@ -71,6 +71,9 @@ impl Analyser<'_> {
             place = place.saturating_add(1);
         }
         let rest = words.get(place..).unwrap_or_default();
+        if rest.is_empty() && (around.flow.stdin != Stdin::Inherited || self.call_has_stdin) {
+            self.opaque(format!("`{base}` may start a shell that runs what it reads"));
+        }
         if !rest.is_empty() {
             let mut inner = around.clone();
             inner.flow.need = Need::Privileged;

@@ -5,12 +5,15 @@
 
 use crate::shell::analysis::state::State;
 use crate::shell::analysis::{Analyser, Flow, Surroundings};
-use crate::shell::script::{Need, Word};
+use crate::shell::script::{Need, Stdin, Word};
 
-const PROGRAMS: [&str; 22] = [
+const PROGRAMS: [&str; 27] = [
+    "at",
+    "batch",
     "catchsegv",
     "chroot",
     "dbus-run-session",
+    "entr",
     "fakeroot",
     "flock",
     "linux32",
@@ -21,12 +24,14 @@ const PROGRAMS: [&str; 22] = [
     "parallel",
     "prlimit",
     "runuser",
+    "screen",
     "script",
     "setarch",
     "setpriv",
     "strace",
     "su",
     "systemd-run",
+    "tmux",
     "unbuffer",
     "unshare",
     "watch",
@@ -63,6 +68,10 @@ impl Analyser<'_> {
         }
         self.script.opaque = opaque;
         self.in_tail = false;
+        // Some of them start a shell where no command is named, or take commands from there.
+        if around.flow.stdin != Stdin::Inherited || self.call_has_stdin {
+            self.opaque(format!("`{base}` may run what it reads"));
+        }
         true
     }
 }
