@@ -98,9 +98,9 @@ pub(crate) struct RunArgs {
     pub(crate) command: Vec<String>,
 }
 
-/// `call`
+/// A call of a tool.
 #[derive(Debug, Args)]
-pub(crate) struct CallArgs {
+pub(crate) struct ToolArgs {
     #[command(flatten)]
     pub(crate) context: ContextArgs,
     /// The tool's name
@@ -108,6 +108,13 @@ pub(crate) struct CallArgs {
     /// The tool's input as JSON, or `-` to read it from standard input
     #[arg(long, value_name = "JSON", default_value = "{}")]
     pub(crate) input: String,
+}
+
+/// `call`
+#[derive(Debug, Args)]
+pub(crate) struct CallArgs {
+    #[command(flatten)]
+    pub(crate) call: ToolArgs,
     /// An idempotency key: the same id with the same input returns the recorded result
     #[arg(long)]
     pub(crate) id: Option<String>,
@@ -117,12 +124,7 @@ pub(crate) struct CallArgs {
 #[derive(Debug, Args)]
 pub(crate) struct ExplainArgs {
     #[command(flatten)]
-    pub(crate) context: ContextArgs,
-    /// The tool's name
-    pub(crate) tool: String,
-    /// The tool's input as JSON, or `-` to read it from standard input
-    #[arg(long, value_name = "JSON", default_value = "{}")]
-    pub(crate) input: String,
+    pub(crate) call: ToolArgs,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,

@@ -18,9 +18,9 @@ const LONGEST: Duration = Duration::from_secs(24 * 3600 + 60);
 pub(crate) async fn run(config: &ConfigArgs, args: CallArgs) -> Result<ExitCode, Failure> {
     logging::init("warn", false);
     let config = load(config)?;
-    let input = input(&args.input)?;
-    let body = request(&args.context, args.id.as_deref(), &args.tool, input);
-    let batch = match backend(config, &args.context).await? {
+    let input = input(&args.call.input)?;
+    let body = request(&args.call.context, args.id.as_deref(), &args.call.tool, input);
+    let batch = match backend(config, &args.call.context).await? {
         Backend::Server(server) => server.post("/v1/calls", &body).await?.json().await?,
         Backend::Embedded(runtime) => {
             let done = submit_here(&runtime, &body).await;

@@ -14,11 +14,11 @@ use toolcell_server::wire;
 pub(crate) async fn run(config: &ConfigArgs, args: ExplainArgs) -> Result<ExitCode, Failure> {
     logging::init("warn", false);
     let config = load(config)?;
-    let context = &args.context;
+    let context = &args.call.context;
     let body = json!({
         "context": { "agent": context.agent, "session": context.session, "user": context.user },
-        "tool": args.tool,
-        "input": input(&args.input)?,
+        "tool": args.call.tool,
+        "input": input(&args.call.input)?,
     });
     let explanation = match backend(config, context).await? {
         Backend::Server(server) => server.post("/v1/permissions/explain", &body).await?.json().await?,
