@@ -64,7 +64,22 @@ impl<'a> Subject<'a> {
         let uses = self.parts().flat_map(Part::uses).filter_map(|use_| self.danger_of(use_));
         let removed = removes_dangerous(self.parts().flat_map(Part::uses));
         let removed = removed.map(|reason| Danger::Script(reason.into()));
-        script.chain(commands).chain(uses).chain(removed).chain(self.own_dangers())
+        script.chain(commands).chain(uses).chain(removed).chain(self.own_dangers()).chain(self.taken_away())
+    }
+
+    /// A file tool that deletes or moves away home, the workspace, or what they are in.
+    fn taken_away(&self) -> Option<Danger<'a>> {
+        let count = match self.tool.name() {
+            "delete_file" => usize::MAX,
+            // Where it goes is another matter.
+            "move_file" => 1,
+            _ => 0,
+        };
+        let shell = self.context.shell();
+        let whole = |path: &ContainerPath| [&shell.home, &shell.workspace].into_iter().any(|kept| kept.is_within(path));
+        let mut places = self.places().take(count).flat_map(|(path, leads)| [Some(path), leads.real()]).flatten();
+        let path = places.find(|path| whole(path))?;
+        Some(Danger::Script(format!("`{path}` would be gone, with all that is in it").into()))
     }
 
     /// Of the paths that the tool itself names. Of a command its directories of globs are among the paths, too, and

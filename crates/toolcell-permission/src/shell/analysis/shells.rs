@@ -106,10 +106,8 @@ impl Analyser<'_> {
                 let text = text.clone();
                 self.nested(&text, &mut inner, &flow);
             }
-            Stdin::Inherited if !self.call_has_stdin => {}
             Stdin::File(Word::Text(path)) if path == "/dev/null" => {}
-            Stdin::Inherited => self.opaque(format!("`{base}` runs the call's standard input")),
-            Stdin::Pipe | Stdin::File(_) | Stdin::Unknown => {
+            Stdin::Inherited | Stdin::Pipe | Stdin::File(_) | Stdin::Unknown => {
                 self.opaque(format!("`{base}` runs what it reads"));
                 self.check_download(around);
             }

@@ -20,9 +20,9 @@ impl Analyser<'_> {
     pub(super) fn simple(&mut self, simple: &Simple, state: &mut State, flow: &Flow) {
         let before = self.script.commands.len();
         let words = simple.words.iter().map(|word| self.words(word, state, flow)).collect();
-        let substituted = before..self.script.commands.len();
         let readings = combine(words);
         let (redirects, stdin) = self.redirects(&simple.redirects, state, flow);
+        let substituted = before..self.script.commands.len();
         let mut own = flow.clone();
         if let Some(stdin) = stdin {
             own.stdin = stdin;
@@ -87,6 +87,7 @@ impl Analyser<'_> {
     fn run_command(&mut self, words: Vec<Word>, state: &mut State, surroundings: &Surroundings) {
         let Some(Word::Text(name)) = words.first() else {
             self.opaque("a command's name is not constant");
+            self.check_download(surroundings);
             let mut words = words;
             if let Some(first) = words.first_mut() {
                 *first = Word::Text(String::new());

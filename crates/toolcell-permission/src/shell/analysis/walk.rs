@@ -2,6 +2,7 @@
 
 use super::scan::{Changes, multiplies};
 use super::state::{State, Variable};
+use super::wrappers::nothing;
 use super::{Analyser, Flow, MAX_FEEDERS, Surroundings};
 use crate::shell::ast::{AndOr, Command, Compound, Connector, List, Pipeline, Redirect};
 use crate::shell::script::{Cwd, Stdin, Word};
@@ -153,8 +154,12 @@ impl Analyser<'_> {
                 }
                 *state = after;
             }
-            Compound::Arithmetic(arithmetic) => self.arithmetic(arithmetic, state, flow),
+            Compound::Arithmetic(arithmetic) => {
+                self.test_of_the_shell("((", state, flow);
+                self.arithmetic(arithmetic, state, flow);
+            }
             Compound::Conditional(conditional) => {
+                self.test_of_the_shell("[[", state, flow);
                 for operand in &conditional.operands {
                     self.value(operand, state, flow);
                 }
@@ -163,6 +168,12 @@ impl Analyser<'_> {
                 }
             }
         }
+    }
+
+    /// `[[ … ]]` and `((…))` are commands, of which no rule needs to say anything.
+    fn test_of_the_shell(&mut self, name: &str, state: &State, flow: &Flow) {
+        let surroundings = Surroundings { redirects: Vec::new(), taint: None, substituted: 0..0, flow: flow.clone() };
+        self.push(vec![Word::Text(name.to_owned())], nothing(flow.need), state, &surroundings);
     }
 
     fn branches(&mut self, branches: &[(List, List)], otherwise: Option<&List>, state: &mut State, flow: &Flow) {

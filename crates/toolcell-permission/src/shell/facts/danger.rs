@@ -37,7 +37,8 @@ pub(super) fn of_command(program: &str, arguments: &[Word], uses: &Uses<'_>) -> 
             .map(|_| "it writes to a device".to_owned()),
         "cp" | "tee" | "truncate" | "shred" | "cat" => uses.paths.iter().find_map(redirect_danger),
         "fdisk" | "cfdisk" | "sfdisk" | "sgdisk" | "gdisk" | "parted" | "wipefs" | "mke2fs" | "mkswap" => {
-            let asks = matches!(arguments, [Word::Text(only), ..] if matches!(only.as_str(), "-l" | "--list" | "--version" | "--help"));
+            let asks =
+                matches!(arguments, [Word::Text(only)] if matches!(only.as_str(), "-V" | "--version" | "--help"));
             (!asks).then(|| "it changes how a disk is laid out".to_owned())
         }
         "shutdown" | "reboot" | "halt" | "poweroff" => Some("it shuts the machine down".to_owned()),

@@ -101,11 +101,11 @@ pub(super) fn examine(words: &[Word], uses: &mut Uses<'_>) -> Kind {
     }
 }
 
-/// `--git-dir=x` and the like name files too.
+/// `--work-tree=x` and the like name files too. The repository is git's own matter.
 fn global_paths(words: &[Word], uses: &mut Uses<'_>) {
     for word in words.iter().take_while(|word| word.known_prefix().starts_with("--")) {
         let value = word.text().and_then(|text| text.split_once('=')).map(|(_, value)| Word::Text(value.to_owned()));
-        if let Some(value) = value {
+        if let Some(value) = value.filter(|_| !word.known_prefix().starts_with("--git-dir=")) {
             paths::value(&value, true, uses);
         }
     }

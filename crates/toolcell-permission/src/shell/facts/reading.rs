@@ -30,7 +30,7 @@ pub(super) fn examine(program: &str, arguments: &[Word], uses: &mut Uses<'_>) ->
         "gzip" | "gunzip" | "bzip2" | "xz" => return super::archives::gzip(arguments, uses),
         "jq" => super::filters::jq(arguments, uses),
         "yq" => super::filters::yq(arguments, uses),
-        "npm" | "pip" | "pip3" | "dpkg" | "apt-cache" | "apt" | "go" => {
+        "dpkg" | "apt-cache" | "apt" | "go" => {
             return packages(program, arguments).then_some(Kind::Reads);
         }
         _ => return reader(program).map(|row| by_table(row, arguments, uses)),
@@ -215,14 +215,11 @@ fn xxd(arguments: &[Word], uses: &mut Uses<'_>) -> bool {
     fits
 }
 
-/// Package managers, asked what is there.
+/// Package managers, asked what is there. Those that are programs in python or node are not here: they load what lies in
+/// the home directory before they look at their words.
 fn packages(program: &str, arguments: &[Word]) -> bool {
     let Some((Word::Text(sub), rest)) = arguments.split_first() else { return false };
     let (short, long, operands) = match (program, sub.as_str()) {
-        ("npm", "ls" | "list" | "la" | "ll") => ("ag", "all depth: json long parseable global omit: prod dev", true),
-        ("pip" | "pip3", "list") => ("v", "verbose format: not-required user local", false),
-        ("pip" | "pip3", "freeze") => ("", "all local user exclude-editable", false),
-        ("pip" | "pip3", "show") => ("fv", "files verbose", true),
         ("dpkg", "-l" | "-s" | "-L" | "-S" | "--list" | "--status" | "--listfiles" | "--get-selections") => {
             ("", "", true)
         }

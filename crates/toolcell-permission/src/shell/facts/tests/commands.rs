@@ -252,12 +252,6 @@ fn reading() {
         ulimit -n
         dirs -v
         jobs -l
-        npm ls
-        npm ls --depth=0
-        npm list -g
-        pip list
-        pip show x
-        pip3 freeze
         dpkg -l
         dpkg -L bash
         apt-cache policy git

@@ -82,6 +82,7 @@ fn dangerous_commands() {
         mkfs.ext4 /dev/sda1
         /sbin/mkfs.xfs x
         mke2fs x
+        fdisk -l
         fdisk /dev/sda
         parted /dev/sda
         wipefs -a /dev/sda
@@ -170,7 +171,6 @@ fn dangerous_commands() {
         dd if=/dev/sda of=x
         dd if=x of=/dev/null
         dd of=x
-        fdisk -l
         fdisk --version
         chmod 777 a
         chmod -R 755 .
