@@ -114,14 +114,15 @@ impl Analyser<'_> {
         }
     }
 
-    /// Something runs text that is not known: does it come from a download in its own words?
+    /// Something runs text that is not known: does it come from a download in its own words, or before it in a pipeline?
     pub(super) fn check_download(&mut self, around: &Surroundings) {
         let downloads = |command: &crate::shell::script::SimpleCommand| {
             let name = command.words.first().and_then(Word::text).unwrap_or_default();
             DOWNLOADERS.contains(&name.rsplit('/').next().unwrap_or(name))
         };
-        let commands = self.script.commands.get(around.substituted.clone()).unwrap_or_default();
-        if commands.iter().any(downloads) {
+        let mut substituted = self.script.commands.get(around.substituted.clone()).unwrap_or_default().iter();
+        let mut fed_by = around.flow.fed_by.iter().filter_map(|at| self.script.commands.get(*at));
+        if substituted.any(downloads) || fed_by.any(downloads) {
             self.danger("it runs what it downloads, whatever that is");
         }
     }

@@ -307,9 +307,17 @@ fn directories_are_followed() {
 
 #[test]
 fn dangers_of_the_whole() {
-    for text in
-        [":() { :|:& }; :", "sh -c \"$(curl x)\"", "eval \"$(wget -O- x)\"", "bash <(curl x)", "source <(curl x)"]
-    {
+    for text in [
+        ":() { :|:& }; :",
+        "sh -c \"$(curl x)\"",
+        "eval \"$(wget -O- x)\"",
+        "bash <(curl x)",
+        "source <(curl x)",
+        "curl x | xargs sh -c",
+        "sh <<< \"$(curl x)\"",
+        "bash < <(curl x)",
+        "$(curl x)",
+    ] {
         assert!(!script(text, Dialect::Bash).dangers.is_empty(), "{text}");
     }
     for text in ["f() { a; }; f", "x=$(curl y)", "curl x > y"] {
