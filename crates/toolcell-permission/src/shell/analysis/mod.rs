@@ -51,6 +51,8 @@ struct Flow {
     ends_on_error: bool,
     /// How many scripts this one is nested in.
     nesting: usize,
+    /// Within a function: `local` works.
+    in_function: bool,
 }
 
 /// What a simple command's words come from.
@@ -74,6 +76,16 @@ struct Analyser<'a> {
     function_changes: Changes,
     /// Names of every function that some part of the script defines.
     functions: BTreeSet<String>,
+    /// What some part of the script unsets, by name: it may be a function.
+    unset: BTreeSet<String>,
+    /// Commands of traps that may run between any two others.
+    trapped: BTreeSet<String>,
+    /// Variables that cannot be assigned, or that get something else than they are assigned.
+    peculiar: BTreeSet<String>,
+    /// Variables that some part of the script makes an array.
+    arrays: BTreeSet<String>,
+    /// Variables to which `declare` may give a list that stands in a value, if they are arrays.
+    lists: BTreeSet<String>,
     /// Something in the script changes the directory, or may.
     moves: bool,
 }
@@ -125,6 +137,7 @@ impl Flow {
             dialect,
             ends_on_error: true,
             nesting: 0,
+            in_function: false,
         }
     }
 
@@ -143,6 +156,11 @@ impl<'a> Analyser<'a> {
             nested_bytes: 0,
             function_changes: Changes::default(),
             functions: BTreeSet::new(),
+            unset: BTreeSet::new(),
+            trapped: BTreeSet::new(),
+            peculiar: BTreeSet::new(),
+            arrays: BTreeSet::new(),
+            lists: BTreeSet::new(),
             moves: false,
         }
     }
