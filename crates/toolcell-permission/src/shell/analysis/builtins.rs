@@ -72,9 +72,8 @@ const INTERPRETED: [&str; 62] = [
 ];
 
 /// Options of `shopt` after which a text means what it meant before.
-const HARMLESS_SHOPT: [&str; 10] = [
+const HARMLESS_SHOPT: [&str; 9] = [
     "nullglob",
-    "failglob",
     "globstar",
     "inherit_errexit",
     "checkwinsize",
@@ -102,7 +101,14 @@ impl Analyser<'_> {
             "pushd" | "popd" => self.pushes(name, words, state, around),
             "exit" => {
                 self.record(words, state, around);
-                state.ended = true;
+                // With more it goes on.
+                state.ended = words.len() < 2
+                    || words.len() == 2
+                        && matches!(words.get(1), Some(Word::Text(_) | Word::Unknown { many: false, .. }));
+            }
+            "local" if !around.flow.in_function => {
+                self.record(words, state, around);
+                self.opaque("`local` outside of a function, where it does nothing");
             }
             "export" | "readonly" | "declare" | "typeset" | "local" => self.declare(name, words, state, around),
             "set" => self.set(words, state, around),
@@ -134,8 +140,18 @@ impl Analyser<'_> {
                 self.record(words, state, around);
                 for word in words.iter().skip(1) {
                     match word.text() {
-                        Some(text) if text.starts_with('-') => {}
-                        _ => self.unknown_names(Some(word), state),
+                        Some(text) if text.starts_with('-') => {
+                            if text.contains(['f', 'n']) {
+                                self.opaque("`unset` with an option that changes what names mean");
+                            }
+                        }
+                        text => {
+                            self.unset.extend(text.map(str::to_owned));
+                            if text.is_some_and(|name| self.functions.contains(name)) {
+                                self.opaque("a function may be taken away");
+                            }
+                            self.unknown_names(Some(word), state);
+                        }
                     }
                 }
                 state.functions.clear();
@@ -252,31 +268,22 @@ impl Analyser<'_> {
 
     fn declare(&mut self, name: &str, words: &[Word], state: &mut State, around: &Surroundings) {
         self.record(words, state, around);
-        let mut exports = name == "export";
-        let mut changes_value = false;
-        for word in words.iter().skip(1) {
-            if let Some(letters) = word.text().and_then(|text| text.strip_prefix(['-', '+'])) {
-                exports |= letters.contains('x');
-                changes_value |= letters.contains(['l', 'u', 'c', 'a', 'A']);
-                if letters.contains(['n', 'i', 'f', 'F']) && name != "readonly" || letters.contains('f') {
-                    // A name for another variable; arithmetic at every assignment; functions for other shells.
-                    self.opaque(format!("`{name}` with an option that changes what names or values mean"));
-                }
-                continue;
-            }
+        let options: String = words.iter().skip(1).filter_map(|word| option_letters(name, word)).collect();
+        let exports = name == "export" || options.contains('x');
+        let changes_value = options.contains(['l', 'u', 'c', 'a', 'A']);
+        let keeps_value = name == "readonly" || options.contains(['r', 'l', 'u', 'c']);
+        if !options.chars().all(|letter| "aAgrtxluc".contains(letter)) && words.len() > 2 {
+            // A name for another variable; arithmetic at every assignment; functions for other shells; an option that
+            // it does not have, so that it does nothing.
+            self.opaque(format!("`{name}` with an option that changes what names or values mean"));
+        }
+        for word in words.iter().skip(1).filter(|word| option_letters(name, word).is_none()) {
             let known = word.known_prefix();
             let (variable, value) = match (known.split_once('='), word) {
-                (Some((variable, _)), Word::Glob(_) | Word::Unknown { .. }) => (variable, Variable::Unknown),
-                (Some((variable, value)), Word::Text(_)) if !changes_value => (variable, Variable::text(value)),
-                (Some((variable, _)), Word::Text(_)) => (variable, Variable::Unknown),
-                (None, Word::Text(variable)) => {
-                    let value = if name == "export" || name == "readonly" {
-                        state.variables.get(variable).cloned().unwrap_or(Variable::Unknown)
-                    } else {
-                        Variable::Unknown
-                    };
-                    (variable.as_str(), value)
-                }
+                (Some((variable, _)), Word::Glob(_) | Word::Unknown { .. }) => (variable, Some(Variable::Unknown)),
+                (Some((variable, value)), Word::Text(_)) if !changes_value => (variable, Some(Variable::text(value))),
+                (Some((variable, _)), Word::Text(_)) => (variable, Some(Variable::Unknown)),
+                (None, Word::Text(variable)) => (variable.as_str(), None),
                 (None, Word::Glob(_) | Word::Unknown { .. }) => {
                     self.opaque(format!("`{name}` of a name that is not constant"));
                     continue;
@@ -287,12 +294,37 @@ impl Analyser<'_> {
             if variable.contains('[') {
                 self.opaque("an index that the shell evaluates");
             }
-            let value = if appended { Variable::Unknown } else { value };
-            self.assign(&variable, value, state);
+            if options.contains(['a', 'A']) {
+                self.is_array(&variable);
+            }
+            let text = known.split_once('=').map_or("", |(_, value)| value);
+            if value.is_some() && (text.starts_with('(') || text.is_empty() && word.text().is_none()) {
+                self.perhaps_list(&variable, text.starts_with('('));
+            }
+            match value {
+                Some(_) if appended => self.assign(&variable, Variable::Unknown, state),
+                Some(value) => self.assign(&variable, value, state),
+                None if exports || name == "readonly" => self.touch(&variable, state),
+                None => {
+                    self.touch(&variable, state);
+                    state.set(&variable, Variable::Unknown);
+                }
+            }
             if exports && !crate::shell::facts::is_harmless_variable(&variable) {
-                state.taint(|| format!("`{}` is exported earlier", super::shorten(variable)));
+                state.taint(|| format!("`{}` is exported earlier", super::shorten(variable.clone())));
+            }
+            if keeps_value {
+                self.peculiar.insert(variable);
             }
         }
+    }
+
+    /// A list in a value, which is read as the shell's own text where the variable is an array.
+    fn perhaps_list(&mut self, variable: &str, certain: bool) {
+        if certain || self.arrays.contains(variable) {
+            self.opaque("a list in a value, which the shell reads once more");
+        }
+        self.lists.insert(variable.to_owned());
     }
 
     fn set(&mut self, words: &[Word], state: &mut State, around: &Surroundings) {
@@ -355,19 +387,34 @@ impl Analyser<'_> {
                 Some(text) if name != "read" && calls_back(text) => {
                     self.opaque(format!("`{name} -C` runs a command"));
                 }
-                Some(text) if text.starts_with("-p") && name == "wait" => {
-                    self.unknown_names(words.get(at.saturating_add(1)), state);
+                Some(text) if name == "wait" && text.starts_with('-') && text.contains('p') => {
+                    match text.split_once('p') {
+                        Some((_, own)) if !own.is_empty() => {
+                            self.unknown_names(Some(&Word::Text(own.to_owned())), state);
+                        }
+                        Some(_) | None => self.unknown_names(words.get(at.saturating_add(1)), state),
+                    }
+                }
+                None if name == "wait" && word.known_prefix().is_empty() => {
+                    self.opaque("`wait` with a word that is not known");
                 }
                 Some(text) if text.starts_with('-') => {
                     // `-aNAME` in one word.
-                    if let Some((_, array)) = text.split_once('a')
-                        && !array.is_empty()
-                    {
-                        self.unknown_names(Some(&Word::Text(array.to_owned())), state);
+                    if let Some((_, array)) = text.split_once('a') {
+                        let own = (!array.is_empty()).then(|| Word::Text(array.to_owned()));
+                        let named = own.as_ref().or(words.get(at.saturating_add(1)));
+                        if let Some(array) = named.and_then(Word::text) {
+                            self.is_array(array);
+                        }
+                        self.unknown_names(own.as_ref(), state);
                     }
                 }
                 _ if name == "wait" => {}
                 // An option's value taken for a name does no harm.
+                Some(array) if matches!(name, "mapfile" | "readarray") => {
+                    self.is_array(array);
+                    self.unknown_names(Some(word), state);
+                }
                 _ => self.unknown_names(Some(word), state),
             }
         }
@@ -412,4 +459,11 @@ impl Analyser<'_> {
             }
         }
     }
+}
+
+/// The letters of an option of `declare` and its like.
+fn option_letters<'w>(name: &str, word: &'w Word) -> Option<&'w str> {
+    let text = word.text()?;
+    let letters = text.strip_prefix('-').or_else(|| text.strip_prefix('+').filter(|_| name != "export"))?;
+    Some(letters.trim_start_matches('-'))
 }

@@ -53,6 +53,8 @@ struct Flow {
     ends_on_error: bool,
     /// How many scripts this one is nested in.
     nesting: usize,
+    /// Within a function: `local` works.
+    in_function: bool,
 }
 
 /// What a simple command's words come from.
@@ -76,6 +78,16 @@ struct Analyser<'a> {
     function_changes: Changes,
     /// Names of every function that some part of the script defines.
     functions: BTreeSet<String>,
+    /// What some part of the script unsets, by name: it may be a function.
+    unset: BTreeSet<String>,
+    /// Commands of traps that may run between any two others.
+    trapped: BTreeSet<String>,
+    /// Variables that cannot be assigned, or that get something else than they are assigned.
+    peculiar: BTreeSet<String>,
+    /// Variables that some part of the script makes an array.
+    arrays: BTreeSet<String>,
+    /// Variables to which `declare` may give a list that stands in a value, if they are arrays.
+    lists: BTreeSet<String>,
     /// Something in the script changes the directory, or may.
     moves: bool,
     /// How many wrappers stand around the command that is looked at.
@@ -131,6 +143,7 @@ impl Flow {
             dialect,
             ends_on_error: true,
             nesting: 0,
+            in_function: false,
         }
     }
 
@@ -149,6 +162,11 @@ impl<'a> Analyser<'a> {
             nested_bytes: 0,
             function_changes: Changes::default(),
             functions: BTreeSet::new(),
+            unset: BTreeSet::new(),
+            trapped: BTreeSet::new(),
+            peculiar: BTreeSet::new(),
+            arrays: BTreeSet::new(),
+            lists: BTreeSet::new(),
             moves: false,
             wrappers: 0,
             in_tail: false,

@@ -17,19 +17,21 @@ pub(super) struct Changes {
     pub(super) anything: bool,
     /// Whatever the commands change whose names these variables hold.
     pub(super) called: BTreeSet<String>,
+    /// Names of commands, which may be functions.
+    pub(super) commands: BTreeSet<String>,
 }
 
 impl Changes {
+    /// Whether nothing is changed.
+    pub(super) fn is_nothing(&self) -> bool {
+        self.variables.is_empty() && !self.directory && !self.anything && self.called.is_empty()
+    }
+
     /// By this list, in the shell that runs it.
     pub(super) fn of(list: &List) -> Self {
         let mut changes = Self::default();
         changes.list(list);
         changes
-    }
-
-    /// Whether there is any.
-    pub(super) fn is_any(&self) -> bool {
-        !self.variables.is_empty() || self.directory || self.anything || !self.called.is_empty()
     }
 
     fn list(&mut self, list: &List) {
@@ -103,7 +105,9 @@ impl Changes {
         self.words(&simple.words);
         self.redirects(&simple.redirects);
         let Some(first) = simple.words.first() else { return };
-        match literal(first).as_deref() {
+        let name = literal(first);
+        self.commands.extend(name.clone());
+        match name.as_deref() {
             Some("cd" | "pushd" | "popd") => self.directory = true,
             Some("eval" | "source" | "." | "builtin" | "command" | "trap" | "time") => self.anything = true,
             None => match first.parts.as_slice() {

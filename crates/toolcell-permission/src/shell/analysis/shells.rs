@@ -73,7 +73,7 @@ impl Analyser<'_> {
         if options.reads_profile {
             inner.taint(|| format!("`{base}` as a login or interactive shell reads files of the home directory first"));
         }
-        let mut flow = Flow { dialect, ..around.flow.clone() };
+        let mut flow = Flow { dialect, in_function: false, ..around.flow.clone() };
         let operands = words.get(options.operands..).unwrap_or_default();
         if options.command {
             match operands.first() {
@@ -177,12 +177,12 @@ impl Analyser<'_> {
                 if self.moves {
                     inner.cwd = Cwd::Unknown;
                 }
-                let flow = Flow { stdin: Stdin::Unknown, fed_by: Vec::new(), ..around.flow.clone() };
+                let flow =
+                    Flow { stdin: Stdin::Unknown, fed_by: Vec::new(), in_function: false, ..around.flow.clone() };
                 let text = text.clone();
                 let only_at_the_end = operands.iter().skip(1).all(|signal| matches!(signal.text(), Some("EXIT" | "0")));
-                if !only_at_the_end && Changes::of(&syntax::read(&text, flow.dialect).list).is_any() {
-                    // A signal, or every command, would run it: before any word that comes after.
-                    self.opaque("`trap` with text that changes variables or the directory at any time");
+                if !only_at_the_end {
+                    self.between_commands(&text, flow.dialect);
                 }
                 self.nested(&text, &mut inner, &flow);
                 if let Some(taint) = inner.taint {
@@ -192,6 +192,18 @@ impl Analyser<'_> {
             Some(Word::Text(_)) | None => {}
             Some(Word::Glob(_) | Word::Unknown { .. }) => self.opaque("`trap` with text that is not constant"),
         }
+    }
+}
+
+impl Analyser<'_> {
+    /// A trap's text may run between any two commands, so it must not change what they mean.
+    fn between_commands(&mut self, text: &str, dialect: Dialect) {
+        let changes = Changes::of(&syntax::read(text, dialect).list);
+        if !changes.is_nothing() {
+            self.opaque("a trap changes variables or the directory");
+        }
+        self.trapped.extend(changes.commands);
+        self.check_trapped();
     }
 }
 

@@ -13,6 +13,12 @@ const SPECIAL_BUILTINS: [&str; 15] = [
     "trap", "unset",
 ];
 
+/// Variables of bash that are read-only.
+const CANNOT_CHANGE: [&str; 6] = ["BASHOPTS", "BASH_VERSINFO", "EUID", "PPID", "SHELLOPTS", "UID"];
+
+/// Variables whose values bash evaluates as arithmetic when they are assigned, or that end what runs if they are small.
+const EVALUATED: [&str; 6] = ["FUNCNEST", "HISTCMD", "OPTIND", "RANDOM", "SECONDS", "SRANDOM"];
+
 /// Longest text that `+=` makes, in bytes, and longest array. A longer one is not known.
 const MAX_APPENDED: usize = 4096;
 
@@ -30,7 +36,10 @@ impl Analyser<'_> {
         }
         let stays = readings.iter().any(|words| match words.first() {
             None => true,
-            Some(word) => word.text().is_none_or(|name| SPECIAL_BUILTINS.contains(&name)),
+            // `command eval` and `builtin eval` run text in which they hold.
+            Some(word) => {
+                word.text().is_none_or(|name| SPECIAL_BUILTINS.contains(&name) || matches!(name, "command" | "builtin"))
+            }
         });
         let mut taint = None;
         for assignment in &simple.assignments {
@@ -46,6 +55,7 @@ impl Analyser<'_> {
             }
         }
         let surroundings = Surroundings { redirects, taint, substituted, flow: own };
+        let before = (!simple.redirects.is_empty() && !readings.iter().all(Vec::is_empty)).then(|| state.clone());
         match readings.as_slice() {
             [words] => self.reading(words.clone(), state, &surroundings),
             several => {
@@ -62,6 +72,9 @@ impl Analyser<'_> {
                     *state = after;
                 }
             }
+        }
+        if let Some(before) = before {
+            state.perhaps_not(before);
         }
     }
 
@@ -120,6 +133,10 @@ impl Analyser<'_> {
     fn assigned(&mut self, assignment: &Assignment, state: &mut State, flow: &Flow) -> Variable {
         if let Some(index) = &assignment.index {
             self.evaluated(index, state, flow);
+            self.counts_from_end(index);
+        }
+        if assignment.index.is_some() || matches!(assignment.value, Value::Array(_)) {
+            self.is_array(&assignment.name);
         }
         let value = match &assignment.value {
             Value::Word(word) => {
@@ -129,11 +146,15 @@ impl Analyser<'_> {
             }
             Value::Array(words) => {
                 let mut readings = Vec::new();
+                let indexed = words.iter().any(|word| begins_with_index(word) != Index::None);
+                if words.iter().any(|word| begins_with_index(word) == Index::Evaluated) {
+                    self.opaque("an index that the shell evaluates is not known to be an integer");
+                }
                 for word in words {
                     readings.push(self.words(word, state, flow));
                 }
                 match combine(readings).as_slice() {
-                    [words] => Variable::Array(words.clone()),
+                    [words] if !indexed => Variable::Array(words.clone()),
                     _ => Variable::Unknown,
                 }
             }
@@ -144,14 +165,41 @@ impl Analyser<'_> {
         if assignment.append { appended(state.variables.get(&assignment.name), &value) } else { value }
     }
 
-    /// A variable gets a value that stays.
-    pub(super) fn assign(&mut self, name: &str, value: Variable, state: &mut State) {
+    /// A variable gets an attribute, or what it holds is seen by others from now on.
+    pub(super) fn touch(&mut self, name: &str, state: &mut State) {
         let seen = state.exports_all || is_special_variable(name) || self.settings.exported.contains(name);
         if seen && !is_harmless_variable(name) {
             state.taint(|| format!("`{}` is set earlier", super::shorten(name.to_owned())));
         }
         self.check_name(name);
+    }
+
+    /// A variable gets a value that stays.
+    pub(super) fn assign(&mut self, name: &str, value: Variable, state: &mut State) {
+        self.touch(name, state);
+        if self.peculiar.contains(name) || CANNOT_CHANGE.contains(&name) {
+            // Where it fails the shell gives up the rest of the line.
+            self.opaque(format!("`{}` may not get what it is assigned", super::shorten(name.to_owned())));
+        }
+        if EVALUATED.contains(&name) && !value.is_number() {
+            self.opaque(format!("`{name}` gets a value that the shell evaluates"));
+        }
         state.set(name, value);
+    }
+
+    /// An array: what `declare` gives to it may be a list, in which commands run.
+    pub(super) fn is_array(&mut self, name: &str) {
+        if self.lists.contains(name) {
+            self.opaque("a list in a value, which the shell reads once more");
+        }
+        self.arrays.insert(name.to_owned());
+    }
+
+    /// Where an index counts from the end and there is no such element, the shell gives up the rest of the line.
+    pub(super) fn counts_from_end(&mut self, index: &crate::shell::ast::Word) {
+        if !matches!(index.parts.as_slice(), [Part::Bare(text)] if text.bytes().all(|byte| byte.is_ascii_digit())) {
+            self.opaque("an index that may count from the end");
+        }
     }
 
     /// Variables in which shells look for code, or for how to read it.
@@ -250,6 +298,33 @@ fn appended(before: Option<&Variable>, added: &Variable) -> Variable {
 fn is_connection(target: &Word) -> bool {
     let begins = target.known_prefix();
     begins.starts_with("/dev/tcp/") || begins.starts_with("/dev/udp/")
+}
+
+/// How an element of an array's list begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Index {
+    /// Not with an index.
+    None,
+    /// With a number as its index.
+    Number,
+    /// With an index that the shell evaluates.
+    Evaluated,
+}
+
+fn begins_with_index(word: &crate::shell::ast::Word) -> Index {
+    let Some(Part::Bare(text)) = word.parts.first() else { return Index::None };
+    let Some(inside) = text.strip_prefix('[') else { return Index::None };
+    match inside.split_once(']') {
+        Some((index, after)) if after.starts_with('=') || after.starts_with("+=") => {
+            if !index.is_empty() && index.bytes().all(|byte| byte.is_ascii_digit()) {
+                Index::Number
+            } else {
+                Index::Evaluated
+            }
+        }
+        Some(_) => Index::None,
+        None => Index::Evaluated,
+    }
 }
 
 struct Opened {

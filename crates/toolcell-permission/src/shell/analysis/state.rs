@@ -197,6 +197,22 @@ impl State {
         }
     }
 
+    /// What holds if perhaps nothing of what led here from `before` has happened, because a redirection failed. If so,
+    /// the command has failed.
+    pub(super) fn perhaps_not(&mut self, before: Self) {
+        let after = std::mem::replace(self, Self::new(Cwd::Unknown));
+        let (cwd, failed) = (after.cwd.clone(), after.failed_cwd.clone());
+        let (ended, moved) = (after.ended, after.failed_cwd.is_some() || after.cwd != before.cwd);
+        let mut unchanged = before;
+        unchanged.settle();
+        let left = unchanged.cwd.clone();
+        *self = unchanged.join(after);
+        if moved && !ended {
+            self.failed_cwd = Some(failed.map_or_else(|| left.clone(), |failed| join_cwd(&left, &failed)));
+            self.cwd = cwd;
+        }
+    }
+
     /// In a process of its own: what it changes is not seen here, but for functions that may be defined.
     pub(super) fn child(&self) -> Self {
         let mut child = self.clone();

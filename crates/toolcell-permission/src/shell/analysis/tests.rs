@@ -367,3 +367,154 @@ fn wrappers_around_wrappers_have_an_end() {
 fn quote(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }
+
+/// Scripts that are opaque, and everyday ones beside them that are not.
+#[track_caller]
+fn opaque(hostile: &[&str], plain: &[&str]) {
+    let is_opaque = |text: &&&str| !script(text, Dialect::Bash).opaque.is_empty();
+    let missed: Vec<_> = hostile.iter().filter(|text| !is_opaque(text)).collect();
+    let refused: Vec<_> = plain.iter().filter(is_opaque).collect();
+    assert!(missed.is_empty() && refused.is_empty(), "not opaque: {missed:#?}\nopaque: {refused:#?}");
+}
+
+#[test]
+fn what_the_shell_reads_once_more_is_opaque() {
+    opaque(
+        &[
+            "declare -a 'x=($(id))'",
+            "declare -A 'x=([$(id)]=1)'",
+            "export -a 'x=($(id))'",
+            "readonly -a \"x=$y\"",
+            "x=(1); declare 'x=($(id))'",
+            "x=(1); declare \"x=$y\"",
+            "declare \"x=$y\"; x=(1)",
+            "read -a x; declare \"x=$y\"",
+            "mapfile x; declare \"x=$y\"",
+            "wait -np 'a[$(id)]' 1",
+            "wait -n -p'a[$(id)]' 1",
+            "wait $x",
+            "x='a[$(id)]'; y=([$x]=1)",
+            "y+=([x]=1)",
+            "OPTIND='a[$(id)]'",
+            "RANDOM=$x",
+            "read HISTCMD",
+            "for SECONDS in 'a[$(id)]'; do :; done",
+            "echo $\"text\"",
+        ],
+        &[
+            "declare x=1",
+            "export x=\"$y\"",
+            "declare -r x=\"$y\"",
+            "x=(1 2 [4]=3 [ab]*)",
+            "x=(1 2); echo ${x[1]} ${#x[@]} ${x[-1]}",
+            "read -r -a x; echo ${x[0]}",
+            "OPTIND=1; RANDOM=42; SECONDS=0",
+            "wait; wait -n; wait %1",
+        ],
+    );
+}
+
+#[test]
+fn what_ends_a_line_in_the_middle_is_opaque() {
+    opaque(
+        &[
+            "echo $((1/0))",
+            "echo $((1/x))",
+            "x=1; echo $((x % x))",
+            "x=1; echo $((x /= x))",
+            "echo $((2**-1))",
+            "echo $((08))",
+            "x=08; echo $((x))",
+            "echo $((+)) $((1+))",
+            "echo $((1 ? 2)) $((1 : 2))",
+            "echo $(( (1) 2 ))",
+            "echo ${x:0:-5} ${y:1/0}",
+            "n=-9; echo ${x:0:n}",
+            ": ${1:=a}",
+            "UID=5",
+            "readonly x=1\nx=2",
+            "FUNCNEST=$x",
+            "y=(1); y[-9]=1",
+            "i=-9; y[i]=1",
+            "y=(1); echo ${#y[-9]}",
+            "shopt -s failglob",
+        ],
+        &[
+            "n=5; echo $((n/2)) $(( (n + 1) % 3 )) $((-n)) $((n > 3 ? 1 : 0)) $((n++)) $((++n))",
+            "n=5; echo $((n == 5)) $((~n & 1 << 2)) $((n += 1, n -= 2)) $((n /= 2))",
+            "echo $((0)) $(((1)))",
+            "echo ${x:1} ${x: -2} ${x:0:1}",
+            "for ((;;)); do break; done",
+            "readonly x=1; echo $x",
+            "shopt -s nullglob",
+        ],
+    );
+}
+
+#[test]
+fn an_assignment_that_does_not_happen() {
+    // Whatever the last command runs, it is not only the harmless one.
+    for text in [
+        "x=git; { x=echo; } >&9; $x push",
+        "x=git; export x=echo > /none/f; $x push",
+        "set -- git; set -- echo >&9; $1 push",
+        "readonly x=git; declare x=echo; $x push",
+        "x=git; local x=echo; $x push",
+        "x=git; declare -p x=echo; $x push",
+        "x=git; declare -Z x=echo; $x push",
+        "declare -l x; x=GIT; $x push",
+        "x=echo; x=git command eval '$x push'",
+        "x=echo; x=git builtin eval '$x push'",
+        "x=echo; trap 'x=git' DEBUG; $x push",
+        "x=echo; f() { x=git; }; trap f DEBUG; $x push",
+        "x=echo; trap f USR1; f() { x=git; }; $x push",
+        "x=echo; false || { x=git; exit >&9; }; $x push",
+        "x=echo; false || { x=git; exit 1 2; }; $x push",
+        "y=([1]=echo [0]=git); ${y[0]} push",
+        "y=(a b c d e f g h git j echo); ${y[010]} push",
+        "git() { :; }; for i in 1 2; do git push; unset -f git; done",
+        "git() { :; }; g() { unset git; }; g; git push",
+        "g() { unset git; }; git() { :; }; g; git push",
+    ] {
+        let script = script(text, Dialect::Bash);
+        let counts =
+            |command: &SimpleCommand| command.need == Need::Allow && command.words.iter().map(show).eq(["git", "push"]);
+        assert!(!script.opaque.is_empty() || script.commands.iter().any(counts), "{text}: {}", dump(&script));
+    }
+    opaque(
+        &[],
+        &[
+            "x=echo; $x a >&2; $x b 2> /dev/null",
+            "trap 'rm -f a' EXIT; trap 'exit 1' INT TERM; x=echo; $x",
+            "f() { local x=echo; \"$x\"; }; f",
+        ],
+    );
+}
+
+#[test]
+fn a_directory_that_is_perhaps_not_entered() {
+    let directories = |text: &str| match script(text, Dialect::Bash).commands.last().map(|last| last.cwd.clone()) {
+        Some(Cwd::OneOf(paths)) => paths.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "),
+        Some(Cwd::Unknown) | None => "?".to_owned(),
+    };
+    for (text, expected) in [
+        ("set -e; ! { cd a; b; }", "/workspace /workspace/a"),
+        ("set -e; cd a; b", "/workspace/a"),
+        ("cd a 2> /dev/null && b", "/workspace/a"),
+        ("cd a 2> /dev/null; b", "/workspace /workspace/a"),
+        ("cd a > /none/f || b", "/workspace"),
+        ("{ cd a && b; } 2> /dev/null; c", "/workspace /workspace/a"),
+    ] {
+        assert_eq!(directories(text), expected, "{text}");
+    }
+}
+
+#[test]
+fn words_that_name_a_home() {
+    check(&[
+        ("a of=~/x if=~", "a of=/home/agent/x if=/home/agent"),
+        ("a --of=~/x 1=~/x \"b\"=~/x", "a --of=~/x 1=~/x b=~/x"),
+        ("nice -5 -6 git push", "nice -5 -6 git push [-]; git push"),
+        ("nice -5 -n 3 git push", "nice -5 -n 3 git push; opaque"),
+    ]);
+}

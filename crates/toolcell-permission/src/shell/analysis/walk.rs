@@ -52,7 +52,11 @@ impl Analyser<'_> {
 
     fn pipeline(&mut self, pipeline: &Pipeline, state: &mut State, flow: &Flow) {
         if let [only] = pipeline.commands.as_slice() {
-            self.command(only, state, flow);
+            if pipeline.negated {
+                self.command(only, state, &flow.in_condition());
+            } else {
+                self.command(only, state, flow);
+            }
             if pipeline.negated {
                 state.settle();
             }
@@ -80,8 +84,12 @@ impl Analyser<'_> {
         match command {
             Command::Simple(simple) => self.simple(simple, state, flow),
             Command::Compound(compound, redirects) => {
+                let before = (!redirects.is_empty()).then(|| state.clone());
                 let flow = self.around(redirects, state, flow);
                 self.compound(compound, state, &flow);
+                if let Some(before) = before {
+                    state.perhaps_not(before);
+                }
             }
             Command::Function { name, body, redirects } => self.function(name, body, redirects, state, flow),
         }
@@ -313,10 +321,13 @@ impl Analyser<'_> {
         }
         self.functions.insert(name.to_owned());
         inner.functions.insert(name.to_owned());
-        let own = Flow { stdin: Stdin::Unknown, fed_by: Vec::new(), ..flow.in_condition() };
+        let own = Flow { stdin: Stdin::Unknown, fed_by: Vec::new(), in_function: true, ..flow.in_condition() };
         self.list(&wrapped, &mut inner, &own);
         if let Some(taint) = inner.taint {
             state.taint(|| taint);
+        }
+        if self.unset.contains(name) {
+            self.opaque("a function may be taken away");
         }
         for (name, numbers) in changes.variables {
             let all = self.function_changes.variables.entry(name).or_insert(numbers);
@@ -325,6 +336,14 @@ impl Analyser<'_> {
         self.function_changes.directory |= changes.directory;
         self.function_changes.anything |= changes.anything || !changes.called.is_empty();
         state.functions.insert(name.to_owned());
+        self.check_trapped();
+    }
+
+    /// A trap may run between any two commands, so it must not change what they mean: here, by a function.
+    pub(super) fn check_trapped(&mut self) {
+        if !self.function_changes.is_nothing() && !self.trapped.is_disjoint(&self.functions) {
+            self.opaque("a trap calls a function, and a function changes variables or the directory");
+        }
     }
 
     pub(super) fn dialect_of(name: &str, current: Dialect) -> Option<Dialect> {

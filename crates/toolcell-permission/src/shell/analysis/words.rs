@@ -74,9 +74,19 @@ impl Analyser<'_> {
             match part {
                 Part::Bare(text) => {
                     let last = position.saturating_add(1) == word.parts.len();
-                    let (home, rest) =
-                        if position == 0 { self.tilde(text, last, state) } else { (Tilde::None, text.as_str()) };
+                    // `name=~/x` as an argument as well.
+                    let (before, text) = match assigns_home(text) {
+                        Some(parts) if position == 0 && place == Place::Arguments => parts,
+                        Some(_) | None => ("", text.as_str()),
+                    };
+                    let (home, rest) = if position == 0 { self.tilde(text, last, state) } else { (Tilde::None, text) };
+                    let home = match home {
+                        // Only some shells.
+                        Tilde::Home(_) if !before.is_empty() && flow.dialect == Dialect::Sh => Tilde::Unknown,
+                        home @ (Tilde::None | Tilde::Home(_) | Tilde::Unknown) => home,
+                    };
                     for fields in &mut readings {
+                        fields.bare(before);
                         match &home {
                             Tilde::None => {}
                             Tilde::Home(path) => fields.quoted(path),
@@ -154,6 +164,10 @@ impl Analyser<'_> {
         match &parameter.operation {
             Operation::Plain => plain,
             Operation::Length => Gives::Number,
+            Operation::Assign(_) if !is_name(&parameter.name) => {
+                self.opaque("`=` in the expansion of something that cannot be assigned");
+                Gives::Unknown
+            }
             Operation::Default(word) => {
                 let values = self.values(word, state, flow);
                 if plain.is_certainly_not_empty() { plain } else { plain.or(values) }
@@ -208,7 +222,7 @@ impl Analyser<'_> {
             };
         }
         match name {
-            "#" | "?" | "$" => Gives::Number,
+            "#" | "?" | "$" | "!" => Gives::Number,
             "@" => state.positional.clone().map_or(Gives::Unknown, |words| Gives::OneOf(vec![words])),
             "*" if !quoted => state.positional.clone().map_or(Gives::Unknown, |words| Gives::OneOf(vec![words])),
             "HOME" if state.home_is_known => match self.settings.home.as_str() {
@@ -246,6 +260,9 @@ impl Analyser<'_> {
                 self.value(index, state, flow)
             }
         };
+        if parameter.operation == Operation::Length && index.text() != Some("@") && index.text() != Some("*") {
+            self.opaque("the length of an element that may not be there");
+        }
         let Operation::Plain = parameter.operation else {
             return match &parameter.operation {
                 Operation::Length => Gives::Number,
@@ -266,14 +283,29 @@ impl Analyser<'_> {
             (Some(Variable::Array(words)), Some("@")) => Gives::OneOf(vec![words]),
             (Some(Variable::Array(words)), Some(text)) => {
                 let certain = words.iter().all(|word| matches!(word, Word::Text(_)));
+                // A leading zero makes it octal.
+                let decimal = text == "0" || !text.starts_with('0');
                 match text.parse::<usize>() {
-                    Ok(place) if certain => Gives::OneOf(vec![words.get(place).into_iter().cloned().collect()]),
+                    Ok(place) if certain && decimal => {
+                        Gives::OneOf(vec![words.get(place).into_iter().cloned().collect()])
+                    }
                     Ok(_) | Err(_) => Gives::Unknown,
                 }
             }
             (_, _) => Gives::Unknown,
         }
     }
+}
+
+/// `name=` and what follows, if that begins with a `~`.
+fn assigns_home(text: &str) -> Option<(&str, &str)> {
+    let (name, value) = text.split_once('=').filter(|(_, value)| value.starts_with('~'))?;
+    let plain = is_name(name) && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    plain.then(|| text.split_at_checked(text.len().saturating_sub(value.len()))).flatten()
+}
+
+fn is_name(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
 }
 
 enum Tilde {

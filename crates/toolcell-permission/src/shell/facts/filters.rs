@@ -5,6 +5,15 @@ use super::place::Uses;
 use super::reading::option_paths;
 use crate::shell::script::{Access, Word};
 
+/// Whether the filter loads modules or data from files that its text names.
+fn imports(filter: &str) -> bool {
+    let names_file = |(at, word): (usize, &str)| {
+        let after = filter.get(at.saturating_add(word.len())..).unwrap_or_default();
+        after.trim_start().starts_with(['"', '#'])
+    };
+    filter.match_indices("import").chain(filter.match_indices("include")).any(names_file)
+}
+
 /// `jq` has options with two values, and reads its own options whole or in clusters without values.
 pub(super) fn jq(arguments: &[Word], uses: &mut Uses<'_>) -> bool {
     let mut fits = true;
@@ -18,6 +27,7 @@ pub(super) fn jq(arguments: &[Word], uses: &mut Uses<'_>) -> bool {
                 fits &= filter || word.text().is_some();
                 fits &= dashes || !word.known_prefix().is_empty() || word.text().is_some();
                 if !filter {
+                    fits &= !word.text().is_some_and(imports);
                     filter = true;
                 } else if files {
                     uses.add(word, Access::Read);
@@ -75,7 +85,7 @@ pub(super) fn jq(arguments: &[Word], uses: &mut Uses<'_>) -> bool {
     fits
 }
 
-/// `yq`: no writing in place, no splitting into files, no operators that load other files.
+/// `yq`: no writing in place, no splitting into files, no operators that load other files or evaluate text.
 pub(super) fn yq(arguments: &[Word], uses: &mut Uses<'_>) -> bool {
     let grammar = Grammar {
         short: "rPCMjneNi!s:!o:p:I:",
@@ -97,6 +107,7 @@ pub(super) fn yq(arguments: &[Word], uses: &mut Uses<'_>) -> bool {
     {
         uses.add(only, access);
     }
-    let plain = filter.is_none_or(|word| word.text().is_some_and(|text| !text.contains("load")));
+    let plain =
+        filter.is_none_or(|word| word.text().is_some_and(|text| !text.contains("load") && !text.contains("eval")));
     plain && !line.unlisted && !line.harmful && !line.dashable
 }

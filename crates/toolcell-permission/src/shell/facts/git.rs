@@ -218,6 +218,14 @@ fn may_be_file(text: &str, names: bool) -> bool {
     !revision && (names || text.contains(['/', '.']) || text.starts_with("id_"))
 }
 
+/// A file, or a pattern: `git` expands those that the shell has left alone, and a `*` of it may stand for anything.
+fn pathspec(word: &Word, access: Access, uses: &mut Uses<'_>) {
+    match word {
+        Word::Text(text) if text.contains(['*', '?', '[']) => uses.add(&Word::Glob(text.clone()), access),
+        Word::Text(_) | Word::Glob(_) | Word::Unknown { .. } => uses.add(word, access),
+    }
+}
+
 /// Operands are revisions or files. Behind `--` and for commands that take nothing else they are files, and so is what
 /// stands behind a colon (`HEAD:x`).
 fn operands(sub: &str, line: &Line<'_>, access: Access, uses: &mut Uses<'_>) {
@@ -256,17 +264,21 @@ fn operands(sub: &str, line: &Line<'_>, access: Access, uses: &mut Uses<'_>) {
                 // Magic: `:(top)x`, `:/x`, and `:!x`, which leaves `x` out.
                 Some(magic) if !magic.starts_with(['!', '^']) && !magic.starts_with("(exclude") => {
                     let plain = magic.split_once(')').map_or(magic, |(_, plain)| plain).trim_start_matches(['/', ':']);
-                    uses.add_text(plain, access);
+                    pathspec(&Word::Text(plain.to_owned()), access, uses);
                 }
                 Some(_) => {}
-                None => uses.add(word, access),
+                None => pathspec(word, access, uses),
             }
         } else if text.contains("://") {
             // Another repository.
-        } else if let Some((_, file)) = text.split_once(':') {
-            uses.add_text(file.trim_start_matches('/'), access);
+        } else if text.contains(':') {
+            // Before the last colon may stand a stage (`:0:x`) or a date (`HEAD@{10:00}:x`).
+            for (at, _) in text.match_indices(':') {
+                let file = text.get(at.saturating_add(1)..).unwrap_or_default().trim_start_matches('/');
+                pathspec(&Word::Text(file.to_owned()), access, uses);
+            }
         } else if matches!(word, Word::Glob(_)) || may_be_file(text, names) {
-            uses.add(word, access);
+            pathspec(word, access, uses);
         } else if matches!(word, Word::Unknown { .. }) {
             uses.known = false;
         }

@@ -182,7 +182,6 @@ const COMMON: &[&str] = &[
     "dpkg",
     "eslint",
     "ffmpeg",
-    "flake8",
     "flutter",
     "g++",
     "gcc",
@@ -247,6 +246,10 @@ const COMMON: &[&str] = &[
     "zstd",
 ];
 
+/// Launchers that run what the working directory names before they tell their version: a plugin, a configuration that is
+/// code, options of a virtual machine, another copy of themselves.
+const LOOKS_AROUND: &[&str] = &["erl", "flake8", "mocha", "mvn", "mvnw", "pytest", "sbt", "yarn"];
+
 /// Programs that are installed with their version in their name.
 const VERSIONED: &[&str] =
     &["julia", "lua", "luajit", "node", "perl", "php", "pip", "pypy", "python", "ruby", "tclsh", "Rscript"];
@@ -264,6 +267,9 @@ fn listed(program: &str) -> bool {
 /// Whether the call asks a known program for its version and nothing else.
 pub(super) fn asks_version(program: &str, arguments: &[Word]) -> bool {
     let [Word::Text(option)] = arguments else { return false };
+    if LOOKS_AROUND.contains(&program) {
+        return false;
+    }
     let name = unversioned(program);
     match option.as_str() {
         "--version" => listed(program) || COMMON.contains(&program),
@@ -276,7 +282,6 @@ pub(super) fn asks_version(program: &str, arguments: &[Word]) -> bool {
                 | "rustup"
                 | "rustfmt"
                 | "pip"
-                | "pytest"
                 | "curl"
                 | "wget"
                 | "gawk"
@@ -301,7 +306,7 @@ pub(super) fn asks_version(program: &str, arguments: &[Word]) -> bool {
         ),
         "-v" => matches!(
             name,
-            "node" | "nodejs" | "npm" | "yarn" | "pnpm" | "ruby" | "perl" | "php" | "lua" | "tsc" | "make" | "npx"
+            "node" | "nodejs" | "npm" | "pnpm" | "ruby" | "perl" | "php" | "lua" | "tsc" | "make" | "npx"
         ),
         "-version" => matches!(name, "java" | "javac" | "ant" | "scala"),
         "version" => matches!(name, "go" | "openssl"),

@@ -83,8 +83,41 @@ pub fn redirect(redirection: &Redirection, settings: &ShellSettings) -> Option<P
     {
         return None;
     }
+    let mut uses = Uses::new(Place { settings, cwd: &redirection.cwd });
+    uses.climbs(&redirection.target);
+    let target = match target {
+        // Where a directory that is left again is a link, the file is another one.
+        Target::Known(mut paths) if uses.known => {
+            paths.extend(uses.paths.iter().flat_map(|climb| match &climb.target {
+                Target::Known(paths) => paths.clone(),
+                Target::Glob(_) | Target::Unknown(_) => Vec::new(),
+            }));
+            paths.sort();
+            paths.dedup();
+            Target::Known(paths)
+        }
+        Target::Known(_) => Target::Unknown(redirection.target.known_prefix().to_owned()),
+        target @ (Target::Glob(_) | Target::Unknown(_)) => target,
+    };
     Some(PathUse { target, access: redirection.access })
 }
+
+/// What stands before each `..` of a path, if that is where the file is looked for in a directory that may be a link:
+/// `a` and `a/../b` of `a/../b/../c`, and nothing of what begins with `..`.
+fn left_again(path: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    let mut at = 0_usize;
+    for part in path.split('/') {
+        if part == ".." && found.len() < MAX_CLIMBS {
+            found.extend(path.get(..at).map(|before| before.trim_end_matches('/')));
+        }
+        at = at.saturating_add(part.len()).saturating_add(1);
+    }
+    found
+}
+
+/// Most places of `..` in a path that are followed; with more of them the path is not known.
+const MAX_CLIMBS: usize = 8;
 
 /// Text as a pattern that matches only it.
 pub(super) fn escape(text: &str) -> String {
@@ -142,12 +175,39 @@ impl<'a> Uses<'a> {
         let target = self.place.target(word);
         self.known &= !matches!(target, Target::Unknown(_));
         self.paths.push(PathUse { target, access });
+        self.climbs(word);
+    }
+
+    /// A path that leaves directories again: these are looked at as well, because where one of them is a link `..`
+    /// leads elsewhere than the text says.
+    fn climbs(&mut self, word: &Word) {
+        let text = match word {
+            Word::Text(text) | Word::Glob(text) => text.as_str(),
+            Word::Unknown { prefix, .. } => prefix.as_str(),
+        };
+        if !text.contains("..") {
+            return;
+        }
+        let left = left_again(text);
+        self.known &= left.len() < MAX_CLIMBS;
+        for before in left {
+            match word {
+                Word::Glob(_) if before.contains(['*', '?', '[', '\\']) => self.known = false,
+                Word::Text(_) | Word::Glob(_) | Word::Unknown { .. } => {
+                    let before = if before.is_empty() && text.starts_with('/') { "/" } else { before };
+                    let target = self.place.text(before);
+                    self.known &= !matches!(target, Target::Unknown(_));
+                    self.paths.push(PathUse { target, access: Access::Read });
+                }
+            }
+        }
     }
 
     pub(super) fn add_text(&mut self, text: &str, access: Access) {
         let target = self.place.text(text);
         self.known &= !matches!(target, Target::Unknown(_));
         self.paths.push(PathUse { target, access });
+        self.climbs(&Word::Text(text.to_owned()));
     }
 
     pub(super) fn add_all<'w>(&mut self, words: impl IntoIterator<Item = &'w Word>, access: Access) {

@@ -291,7 +291,7 @@ pub(super) const READERS: &[Reader] = &[
     safe("zcat", Files, "qv", "quiet verbose"),
     wary("zgrep", Pattern, "ivwxclLnHhoqsEFPe:A:B:C:m:", ""),
     safe("zipinfo", Files, "1lmsvhtT", ""),
-    safe("zstdcat", Files, "qv", "quiet verbose"),
+    wary("zstdcat", Files, "qv", "quiet verbose"),
 ];
 
 /// The row of a program.

@@ -4,6 +4,65 @@ use super::reader::{Reader, begins_name, in_name};
 use super::words::Gather;
 use crate::shell::ast::{Arithmetic, List, Operation, Parameter, Part, Word};
 
+/// Whether the expression so far is one that the shell understands, and can work out: where it cannot, it gives up the
+/// rest of the line.
+#[derive(Debug)]
+struct Sense {
+    /// An operand must follow.
+    open: bool,
+    /// `?` without its `:`
+    questions: usize,
+    broken: bool,
+}
+
+impl Sense {
+    /// `text` begins with the token, `after` behind it.
+    fn token(&mut self, token: Token, text: &str, after: &str) {
+        let begins = |operators: &[&str]| operators.iter().any(|operator| text.starts_with(operator));
+        let compares = begins(&["==", "!=", "<=", ">="]);
+        match token {
+            Token::Nothing => {}
+            Token::Name | Token::Value => {
+                self.broken |= !self.open;
+                self.open = false;
+            }
+            Token::Steps => {}
+            Token::Assigns => {
+                self.broken |= self.open || begins(&["/=", "%="]) && !divides(after);
+                self.open = true;
+            }
+            Token::Operator if !compares && begins(&["(", "!", "~"]) => self.broken |= !self.open,
+            Token::Operator if begins(&[")"]) => self.broken |= self.open,
+            Token::Operator if begins(&["+", "-"]) => self.open = true,
+            Token::Operator => {
+                self.broken |= self.open || begins(&["**"]) || begins(&["/", "%"]) && !divides(after);
+                self.open = true;
+                if begins(&["?"]) {
+                    self.questions = self.questions.saturating_add(1);
+                }
+                if begins(&[":"]) {
+                    self.broken |= self.questions == 0;
+                    self.questions = self.questions.saturating_sub(1);
+                }
+            }
+        }
+    }
+
+    fn at_end(&self, before: Token) -> bool {
+        self.broken || self.questions > 0 || (self.open && before != Token::Nothing)
+    }
+}
+
+/// Whether a number that is not zero follows.
+fn divides(text: &str) -> bool {
+    text.trim_start_matches([' ', '\t']).starts_with(|c: char| matches!(c, '1'..='9'))
+}
+
+/// Digits that mean what they look like.
+fn is_decimal(text: &str) -> bool {
+    text.len() <= 18 && text.bytes().all(|byte| byte.is_ascii_digit()) && (text.len() == 1 || !text.starts_with('0'))
+}
+
 /// What stands before or behind a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Token {
@@ -31,15 +90,19 @@ impl Reader<'_> {
         let mut arithmetic = Arithmetic::default();
         let mut open: usize = 0;
         let mut before = Token::Nothing;
+        let mut sense = Sense { open: true, questions: 0, broken: false };
         while let Some(byte) = self.peek() {
             if open == 0 && ends.contains(&byte) {
+                arithmetic.unclear |= sense.at_end(before);
                 return arithmetic;
             }
             if matches!(byte, b' ' | b'\t' | b'\n') {
                 self.advance(1);
                 continue;
             }
+            let start = self.position;
             let token = self.arithmetic_token(byte, &mut arithmetic, &mut open);
+            sense.token(token, self.since(start), self.rest());
             let operand = |token| matches!(token, Token::Name | Token::Value);
             // Two operands side by side are one after expansion, or none; an assignment to a value is to a name in it.
             if operand(before) && operand(token)
@@ -75,7 +138,8 @@ impl Reader<'_> {
                 Token::Operator
             }
             b'0'..=b'9' => {
-                self.take_while(|byte| in_name(byte) || matches!(byte, b'#' | b'@'));
+                let number = self.take_while(|byte| in_name(byte) || matches!(byte, b'#' | b'@'));
+                arithmetic.unclear |= !is_decimal(number);
                 Token::Value
             }
             b'$' | b'`' => {

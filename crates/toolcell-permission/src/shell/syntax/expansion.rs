@@ -36,7 +36,8 @@ impl Reader<'_> {
                 self.ansi_quotes(gather);
             }
             Some(b'"') if !quoted => {
-                self.only_bash("`$\"`");
+                // A translation takes the place of the text, and commands in it run.
+                self.problem("`$\"`");
                 self.advance(1);
                 self.double_quotes(gather);
             }
@@ -133,7 +134,11 @@ impl Reader<'_> {
         let mut parts = Vec::new();
         while self.peek() == Some(b':') && parts.len() < 2 {
             self.advance(1);
-            parts.push(self.arithmetic(b":}"));
+            let start = self.position;
+            let mut part = self.arithmetic(b":}");
+            // A length below zero may be too far below.
+            part.unclear |= !parts.is_empty() && !self.since(start).trim().bytes().all(|byte| byte.is_ascii_digit());
+            parts.push(part);
         }
         Operation::Substring(parts)
     }

@@ -195,8 +195,15 @@ fn first_operand(options: &Options, words: &[Word], operands_before: usize) -> R
 /// `nice -5 …` is the old way to say `nice -n 5 …`.
 fn nice(words: &[Word]) -> Runs {
     let old = |text: &str| text.strip_prefix('-').is_some_and(super::state::is_integer);
-    if words.get(1).and_then(Word::text).is_some_and(old) {
-        return if words.len() > 2 { Runs::At(2) } else { Runs::Itself };
+    let numbers = words.iter().skip(1).take_while(|word| word.text().is_some_and(old)).count();
+    if numbers > 0 {
+        let place = numbers.saturating_add(1);
+        return match words.get(place) {
+            None => Runs::Itself,
+            // More options may follow the old ones.
+            Some(word) if word.known_prefix().is_empty() || word.known_prefix().starts_with('-') => Runs::Unclear,
+            Some(_) => Runs::At(place),
+        };
     }
     first_operand(&NICE, words, 0)
 }

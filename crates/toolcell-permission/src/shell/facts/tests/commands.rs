@@ -1004,3 +1004,30 @@ fn families() {
         assert_eq!(family(&super::words(line)), None, "{line}");
     }
 }
+
+#[test]
+fn a_version_that_runs_the_working_directory() {
+    for line in [
+        "yarn --version",
+        "yarn -v",
+        "flake8 --version",
+        "pytest --version",
+        "pytest -V",
+        "mvn --version",
+        "sbt --version",
+        "mocha --version",
+        "erl --version",
+        "zstdcat g:*",
+        "jq -n import_\"c\"_as_$c_{search:\"/x\"};_$c",
+        "jq include_\"c\";_f",
+        "yq eval(.a) x",
+    ] {
+        assert!(!facts(line).read_only, "{line}");
+    }
+    check(
+        "R",
+        "zstdcat a.zst
+        jq .include x
+        jq .imports[0] x",
+    );
+}

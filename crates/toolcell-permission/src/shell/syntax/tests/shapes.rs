@@ -72,7 +72,6 @@ fn words() {
         ("a \"x $y z\"", "a 'x '~\"${y}~' z'"),
         ("a \"\\$x \\\" \\\\ \\n \\\n.\"", "a '$x \" \\ \\n .'"),
         ("a $'x\\ty\\x41\\101\\u0042\\'\\cA'", "a 'x\tyAAB'\u{1}'"),
-        ("a $\"b $c\"", "a 'b '~\"${c}"),
         ("a ~/b *.[ch] {c,d}", "a ~/b *.[ch] {c,d}"),
         ("a $x${y}z$1 $@ $? $", "a ${x}~${y}~z~${1} ${@} ${?} $"),
         ("a \"$\" \"b$\"", "a '$' 'b$'"),
@@ -98,8 +97,8 @@ fn parameters() {
         ("a ${x/b/c} ${x//b} ${x/#b/c} ${x//\\//_}", "a ${x edit b c} ${x edit b} ${x edit b c} ${x edit '/' _}"),
         ("a ${x^} ${x^^} ${x,,}", "a ${x edit ø} ${x edit ø} ${x edit ø}"),
         (
-            "a ${x:1} ${x:1:y}",
-            "a ${x : ((reads  assigns  commands ))} ${x : ((reads  assigns  commands )) ((reads y assigns  commands ))}",
+            "a ${x:1} ${x:1:2} ${x:1:y}",
+            "a ${x : ((reads  assigns  commands ))} ${x : ((reads  assigns  commands )) ((reads  assigns  commands ))} ${x : ((reads  assigns  commands )) ((reads y assigns  commands  unclear))}",
         ),
         ("a ${!x} ${x@P} ${x@Q}", "a ${x indirect} ${x indirect} ${x edit }"),
         ("a ${x[1]} ${x[@]} ${#x[@]} ${x[$i]}", "a ${x[1]} ${x[@]} ${x[@] length} ${x[${i}]}"),
