@@ -30,6 +30,8 @@ use std::collections::BTreeSet;
 pub const MAX_COMMANDS: usize = 2048;
 /// Deepest nesting of scripts in scripts: `sh -c`, `eval`. A deeper one is opaque.
 pub const MAX_NESTED_SCRIPTS: usize = 12;
+/// Deepest nesting of commands that run commands: `env nice timeout 5 …`. A deeper one is opaque.
+pub const MAX_WRAPPERS: usize = 16;
 /// Most bytes of all nested scripts together. More of them are opaque.
 pub const MAX_NESTED_BYTES: usize = 128 * 1024;
 /// Most reasons that are kept of why a script is opaque.
@@ -72,6 +74,8 @@ struct Analyser<'a> {
     /// The call gives text for standard input.
     call_has_stdin: bool,
     nested_bytes: usize,
+    /// How many commands that run commands are being unwound.
+    depth: usize,
     /// What calls of the script's functions may change.
     function_changes: Changes,
     /// Names of every function that some part of the script defines.
@@ -154,6 +158,7 @@ impl<'a> Analyser<'a> {
             script: Script::default(),
             call_has_stdin,
             nested_bytes: 0,
+            depth: 0,
             function_changes: Changes::default(),
             functions: BTreeSet::new(),
             unset: BTreeSet::new(),

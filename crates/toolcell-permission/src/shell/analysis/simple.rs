@@ -2,7 +2,7 @@
 
 use super::state::{State, Variable, is_integer};
 use super::words::combine;
-use super::{Analyser, Flow, Surroundings};
+use super::{Analyser, Flow, MAX_WRAPPERS, Surroundings};
 use crate::shell::ast::{Assignment, Part, Redirect, RedirectOperator, Simple, Value};
 use crate::shell::facts::{is_harmless_variable, is_special_variable};
 use crate::shell::script::{Access, Need, Redirection, Stdin, Word};
@@ -88,6 +88,17 @@ impl Analyser<'_> {
 
     /// A command with these words, at least one.
     pub(super) fn run(&mut self, words: Vec<Word>, state: &mut State, surroundings: &Surroundings) {
+        if self.depth >= MAX_WRAPPERS {
+            self.opaque("commands that run commands are nested too deeply in it");
+            self.push(words, surroundings.flow.need, state, surroundings);
+            return;
+        }
+        self.depth = self.depth.saturating_add(1);
+        self.run_one(words, state, surroundings);
+        self.depth = self.depth.saturating_sub(1);
+    }
+
+    fn run_one(&mut self, words: Vec<Word>, state: &mut State, surroundings: &Surroundings) {
         let Some(Word::Text(name)) = words.first() else {
             self.opaque("a command's name is not constant");
             let mut words = words;

@@ -49,7 +49,7 @@ impl Analyser<'_> {
         for word in &words {
             let own = self.readings(word, Place::Arguments, state, flow);
             let own: Vec<Vec<Word>> = own.into_iter().map(Fields::finish).collect();
-            readings = product(&readings, &own);
+            readings = combine(vec![readings, own]);
         }
         readings
     }
@@ -399,5 +399,14 @@ fn product(before: &[Vec<Word>], after: &[Vec<Word>]) -> Vec<Vec<Word>> {
 
 /// The readings of several words in a row.
 pub(super) fn combine(words: Vec<Vec<Vec<Word>>>) -> Vec<Vec<Word>> {
-    words.into_iter().fold(vec![Vec::new()], |before, after| product(&before, &after))
+    let mut readings = vec![Vec::new()];
+    for word in words {
+        // Nearly every word has one: to copy all words before it would make a long command slow.
+        if let [only] = word.as_slice() {
+            readings.iter_mut().for_each(|before| before.extend_from_slice(only));
+        } else {
+            readings = product(&readings, &word);
+        }
+    }
+    readings
 }

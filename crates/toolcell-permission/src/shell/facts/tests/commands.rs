@@ -1007,16 +1007,19 @@ fn families() {
 #[test]
 fn a_version_that_runs_the_working_directory() {
     check(
-        "-",
+        "L",
         "yarn --version
         yarn -v
-        flake8 --version
         pytest --version
         pytest -V
         mvn --version
         sbt --version
         mocha --version
-        erl --version
+        erl --version",
+    );
+    check(
+        "-",
+        "flake8 --version
         zstdcat g:*
         jq -n import_\"c\"_as_$c_{search:\"/x\"};_$c
         jq include_\"c\";_f

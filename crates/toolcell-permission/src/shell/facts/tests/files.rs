@@ -10,7 +10,7 @@ fn paths() {
     let rows = "ls => r:/workspace
         ls -la src => r:/workspace/src
         ls g:src/*.rs => rg:/workspace/src/*.rs
-        cat a /etc/x ../y => r:/workspace/a r:/etc/x r:/y
+        cat a /etc/x ../y => r:/workspace/a r:/etc/x r:/y r:/workspace
         cat - =>
         cat u:src/ => ru:/workspace/src/ ?
         cat u: => ru: ?
@@ -74,7 +74,7 @@ fn paths() {
         mv a b => x:/workspace/a w:/workspace/b w:/workspace/b/a
         mv a b d/ => x:/workspace/a x:/workspace/b w:/workspace/d w:/workspace/d/a w:/workspace/d/b
         ln -s /etc/x l => w:/workspace/l r:/etc/x w:/workspace/l/x
-        ln -s ../x d/l => w:/workspace/d/l r:/x w:/workspace/d/l/x r:/workspace/d/x r:/workspace/x
+        ln -s ../x d/l => w:/workspace/d/l r:/x r:/workspace w:/workspace/d/l/x r:/workspace/d/x r:/workspace/d/l r:/workspace/x r:/workspace/d
         ln a b => w:/workspace/b r:/workspace/a w:/workspace/b/a
         rm -r a => x:/workspace/a
         rm -- -x => x:/workspace/-x
