@@ -83,3 +83,23 @@ fn errors_name_the_field() {
     }
     assert!(chain(&parse(&format!("{CASE} x")).unwrap_err()).starts_with("`.` cannot be read: trailing characters"));
 }
+
+/// `l` is a directory elsewhere, so `l/..` is not the workspace.
+#[test]
+fn a_link_that_is_left_again_leads_elsewhere() {
+    for (command, link, expected) in [
+        ("touch l/../x", "/home/agent/d", Behavior::Ask),
+        ("echo > l/../x", "/home/agent/d", Behavior::Ask),
+        ("cd l && touch ../x", "/home/agent/d", Behavior::Ask),
+        ("cd l && echo > ../x", "/home/agent/d", Behavior::Ask),
+        ("touch l/../x", "/workspace/d", Behavior::Allow),
+        ("cd l && touch ../x", "/workspace/d", Behavior::Allow),
+    ] {
+        let case = format!(
+            r#"{{"mode": "accept_edits", "working_directories": ["/workspace"], "rules": {{}},
+            "call": {{"tool": "execute", "input": {{"command": "{command}"}}}}, "real_paths": {{"/workspace/l": "{link}"}}}}"#
+        );
+        let answer = parse(&case).unwrap().answer(1, &|tool, input| describe(tool, input)).unwrap();
+        assert_eq!(answer.behavior, expected, "{command}: {answer:?}");
+    }
+}

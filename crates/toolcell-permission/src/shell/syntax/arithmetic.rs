@@ -13,6 +13,8 @@ struct Sense {
     /// `?` without its `:`
     questions: usize,
     broken: bool,
+    /// The token before is the first half of `&&` or `||`.
+    half: Option<char>,
 }
 
 impl Sense {
@@ -20,6 +22,11 @@ impl Sense {
     fn token(&mut self, token: Token, text: &str, after: &str) {
         let begins = |operators: &[&str]| operators.iter().any(|operator| text.starts_with(operator));
         let compares = begins(&["==", "!=", "<=", ">="]);
+        let half = self.half.take();
+        if half.is_some() && text.chars().next() == half {
+            return;
+        }
+        self.half = text.chars().next().filter(|c| matches!(c, '&' | '|'));
         match token {
             Token::Nothing => {}
             Token::Name | Token::Value => {
@@ -90,7 +97,7 @@ impl Reader<'_> {
         let mut arithmetic = Arithmetic::default();
         let mut open: usize = 0;
         let mut before = Token::Nothing;
-        let mut sense = Sense { open: true, questions: 0, broken: false };
+        let mut sense = Sense { open: true, questions: 0, broken: false, half: None };
         while let Some(byte) = self.peek() {
             if open == 0 && ends.contains(&byte) {
                 arithmetic.unclear |= sense.at_end(before);
