@@ -24,8 +24,9 @@ pub(crate) const BASE: [(&str, &str); 10] = [
 ];
 
 /// What a program that only reads sees whatever image, agent and call say: programs come from root's directories, and
-/// git takes nothing but the repository's own configuration, of which the commands below do not count.
-const QUIET: [(&str, &str); 8] = [
+/// git takes nothing but the repository's own configuration, of which the commands below do not count. Go does not fetch
+/// and run the toolchain that a `go.mod` asks for.
+const QUIET: [(&str, &str); 10] = [
     ("PATH", ROOT_OWNED_PATH),
     ("PAGER", "cat"),
     ("GIT_PAGER", "cat"),
@@ -34,6 +35,8 @@ const QUIET: [(&str, &str); 8] = [
     ("GIT_CONFIG_NOSYSTEM", "1"),
     ("GIT_ATTR_NOSYSTEM", "1"),
     ("GIT_CONFIG_GLOBAL", "/dev/null"),
+    ("GOENV", "off"),
+    ("GOTOOLCHAIN", "local"),
 ];
 
 /// What of a repository's configuration names a program, by a name that is known beforehand. Its differs and text
@@ -51,9 +54,10 @@ const GIT_CONFIGURATION: [(&str, &str); 8] = [
 ];
 
 /// Variables by which a program is made to load or run something. Of these none reaches a program that only reads.
-const STEERING_PREFIXES: [&str; 11] =
-    ["LD_", "GIT_", "BASH_", "PYTHON", "PERL", "RUBY", "NODE_", "RIPGREP_", "LESS", "TAR_", "GREP_"];
-const STEERING_NAMES: [&str; 18] = [
+const STEERING_PREFIXES: [&str; 13] = [
+    "LD_", "GIT_", "BASH_", "PYTHON", "PERL", "RUBY", "NODE_", "RIPGREP_", "LESS", "TAR_", "GREP_", "CARGO_", "RUSTUP_",
+];
+const STEERING_NAMES: [&str; 20] = [
     "BASHOPTS",
     "BROWSER",
     "CDPATH",
@@ -61,6 +65,8 @@ const STEERING_NAMES: [&str; 18] = [
     "ENV",
     "GCONV_PATH",
     "GLOBIGNORE",
+    "GOFLAGS",
+    "GOROOT",
     "GZIP",
     "IFS",
     "LOCPATH",
@@ -127,6 +133,8 @@ mod tests {
             ("GIT_CONFIG_COUNT", "0"),
             ("GIT_CONFIG_GLOBAL", "/workspace/config"),
             ("PAGER", "x"),
+            ("GOTOOLCHAIN", "/workspace/go"),
+            ("RUSTUP_TOOLCHAIN", "/workspace/rust"),
             ("RIPGREP_CONFIG_PATH", "x"),
             ("LANG", "de"),
             ("TOKEN", "1"),
@@ -145,6 +153,8 @@ mod tests {
             ("GIT_CONFIG_COUNT", Some("8")),
             ("GIT_CONFIG_GLOBAL", Some("/dev/null")),
             ("PAGER", Some("cat")),
+            ("GOTOOLCHAIN", Some("local")),
+            ("RUSTUP_TOOLCHAIN", None),
             ("RIPGREP_CONFIG_PATH", None),
             ("LANG", Some("de")),
             ("TOKEN", Some("1")),
