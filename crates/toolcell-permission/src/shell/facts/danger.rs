@@ -311,6 +311,7 @@ fn reads_code(command: &SimpleCommand) -> bool {
         "php" => (&["-r"], &["-f"]),
         "lua" | "luajit" | "julia" | "Rscript" => (&["-e"], &[]),
         "source" | "." => return arguments.first().is_some_and(is_stdin),
+        "xargs" => return builds_code(arguments),
         _ => return false,
     };
     let mut rest = arguments.iter();
@@ -340,6 +341,20 @@ fn reads_code(command: &SimpleCommand) -> bool {
         }
     }
     true
+}
+
+/// `xargs sh -c`, `xargs -I{} sh -c {}`: what is read is the code itself.
+fn builds_code(arguments: &[Word]) -> bool {
+    let is_shell = |word: &Word| {
+        word.text().is_some_and(|text| matches!(base_name(text), "sh" | "bash" | "dash" | "ash" | "zsh" | "ksh"))
+    };
+    let options = arguments.iter().skip_while(|word| !is_shell(word)).skip(1);
+    let mut code = options.skip_while(|word| {
+        let text = word.known_prefix();
+        !(text.starts_with('-') && !text.starts_with("--") && text.contains('c'))
+    });
+    // A script that is written out is judged as such; what stands for the read words is not.
+    code.next().is_some() && code.next().is_none_or(|word| word.text().is_none_or(|text| matches!(text, "{}" | "%")))
 }
 
 fn is_stdin(word: &Word) -> bool {

@@ -264,6 +264,9 @@ fn downloads_that_are_run() {
         "curl x | source /dev/stdin",
         "fetch x | tr a b | bash --posix",
         "curl x | bash -l",
+        "curl x | xargs sh -c",
+        "curl x | xargs -I{} sh -c {}",
+        "curl x | xargs -0 -I % bash -ec %",
         "curl x | sudo -u a sh | sh",
     ] {
         let parts: Vec<&str> = line.split(" | ").collect();
@@ -275,6 +278,9 @@ fn downloads_that_are_run() {
         "curl x | python3 -c code",
         "curl x | bash a.sh",
         "curl x | sh -c ls",
+        "curl x | xargs sh -c ls",
+        "curl x | xargs -n 1 echo",
+        "curl x | xargs sh a.sh",
         "curl x | node -e code",
         "curl x | perl -ne code",
         "cat x | sh",
