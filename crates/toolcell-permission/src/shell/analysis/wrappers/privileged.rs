@@ -71,7 +71,15 @@ impl Analyser<'_> {
             place = place.saturating_add(1);
         }
         let rest = words.get(place..).unwrap_or_default();
-        if rest.is_empty() && (around.flow.stdin != Stdin::Inherited || self.call_has_stdin) {
+        // `-s`, `-i` and their long forms: a shell, whatever its input is.
+        let starts_shell = |word: &Word| {
+            word.text().is_some_and(|text| match text.strip_prefix("--") {
+                Some(name) => "shell".starts_with(name) || "login".starts_with(name),
+                None => text.starts_with('-') && text.contains(['s', 'i']),
+            })
+        };
+        let shell = words.iter().take(place).skip(1).any(starts_shell);
+        if rest.is_empty() && (shell || around.flow.stdin != Stdin::Inherited || self.call_has_stdin) {
             self.opaque(format!("`{base}` may start a shell that runs what it reads"));
         }
         if !rest.is_empty() {

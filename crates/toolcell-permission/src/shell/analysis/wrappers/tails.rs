@@ -69,7 +69,10 @@ impl Analyser<'_> {
         self.script.opaque = opaque;
         self.in_tail = false;
         // Some of them start a shell where no command is named, or take commands from there.
-        if around.flow.stdin != Stdin::Inherited || self.call_has_stdin {
+        let named =
+            |word: &Word| ["-c", "--c", "--session-c"].iter().any(|option| word.known_prefix().starts_with(option));
+        let shell = base == "su" && !words.iter().any(named);
+        if shell || around.flow.stdin != Stdin::Inherited || self.call_has_stdin {
             self.opaque(format!("`{base}` may run what it reads"));
         }
         true
