@@ -4,12 +4,11 @@ use super::scan::Changes;
 use super::state::State;
 use super::wrappers::nothing;
 use super::{Analyser, Flow, Surroundings};
+use crate::shell::facts::is_download;
 use crate::shell::script::{Cwd, Stdin, Word};
 use crate::shell::settings::Dialect;
 use crate::shell::syntax;
 
-/// Programs that fetch what somebody else has written.
-const DOWNLOADERS: [&str; 8] = ["curl", "wget", "fetch", "aria2c", "http", "https", "lynx", "axel"];
 /// Options of `set` and of shells that change nothing of what a text means.
 pub(super) const HARMLESS_FLAGS: &str = "euxvhfCETmbn";
 /// The same by name, for `-o`.
@@ -117,8 +116,7 @@ impl Analyser<'_> {
     /// Something runs text that is not known: does it come from a download in its own words, or before it in a pipeline?
     pub(super) fn check_download(&mut self, around: &Surroundings) {
         let downloads = |command: &crate::shell::script::SimpleCommand| {
-            let name = command.words.first().and_then(Word::text).unwrap_or_default();
-            DOWNLOADERS.contains(&name.rsplit('/').next().unwrap_or(name))
+            command.words.first().and_then(Word::text).is_some_and(is_download)
         };
         let mut substituted = self.script.commands.get(around.substituted.clone()).unwrap_or_default().iter();
         let mut fed_by = around.flow.fed_by.iter().filter_map(|at| self.script.commands.get(*at));

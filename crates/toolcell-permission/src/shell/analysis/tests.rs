@@ -323,6 +323,8 @@ fn dangers_of_the_whole() {
         "sh <<< \"$(curl x)\"",
         "bash < <(curl x)",
         "$(curl x)",
+        "bash <(wget2 -O - x)",
+        "source <(/usr/bin/xh x)",
     ] {
         assert!(!script(text, Dialect::Bash).dangers.is_empty(), "{text}");
     }

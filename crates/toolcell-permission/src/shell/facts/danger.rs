@@ -295,8 +295,19 @@ pub fn danger_in_pipeline(commands: &[SimpleCommand]) -> Option<String> {
     None
 }
 
-fn is_download(program: &str) -> bool {
-    matches!(program, "curl" | "wget" | "wget2" | "fetch" | "aria2c" | "http" | "https" | "xh" | "lynx" | "axel")
+/// Whether the program fetches what somebody else has written.
+pub(in crate::shell) fn is_download(program: &str) -> bool {
+    matches!(
+        base_name(program),
+        "curl" | "wget" | "wget2" | "fetch" | "aria2c" | "http" | "https" | "xh" | "lynx" | "axel"
+    )
+}
+
+fn is_shell(program: &str) -> bool {
+    matches!(
+        program,
+        "sh" | "bash" | "dash" | "ash" | "zsh" | "ksh" | "mksh" | "yash" | "fish" | "csh" | "tcsh" | "rbash"
+    )
 }
 
 /// Whether the program takes what it runs from standard input: a shell or an interpreter without a script.
@@ -304,7 +315,7 @@ fn reads_code(command: &SimpleCommand) -> bool {
     let Some((first, arguments)) = command.words.split_first() else { return false };
     let program = base_name(first.known_prefix());
     let (code, modules): (&[&str], &[&str]) = match super::launchers::unversioned(program) {
-        "sh" | "bash" | "dash" | "zsh" | "ksh" | "mksh" | "ash" | "fish" | "csh" | "tcsh" | "rbash" => (&["-c"], &[]),
+        name if is_shell(name) => (&["-c"], &[]),
         "python" | "pypy" => (&["-c"], &["-m"]),
         "perl" | "ruby" => (&["-e", "-E", "-n", "-p"], &[]),
         "node" | "nodejs" | "bun" | "deno" | "tsx" | "ts-node" => (&["-e", "-p", "--eval", "--print"], &[]),
@@ -345,10 +356,8 @@ fn reads_code(command: &SimpleCommand) -> bool {
 
 /// `xargs sh -c`, `xargs -I{} sh -c {}`: what is read is the code itself.
 fn builds_code(arguments: &[Word]) -> bool {
-    let is_shell = |word: &Word| {
-        word.text().is_some_and(|text| matches!(base_name(text), "sh" | "bash" | "dash" | "ash" | "zsh" | "ksh"))
-    };
-    let options = arguments.iter().skip_while(|word| !is_shell(word)).skip(1);
+    let names_shell = |word: &Word| word.text().is_some_and(|text| is_shell(base_name(text)));
+    let options = arguments.iter().skip_while(|word| !names_shell(word)).skip(1);
     let mut code = options.skip_while(|word| {
         let text = word.known_prefix();
         !(text.starts_with('-') && !text.starts_with("--") && text.contains('c'))

@@ -28,6 +28,7 @@ mod test_command;
 mod tests;
 mod variables;
 
+pub(in crate::shell) use danger::is_download;
 pub use danger::{danger_in_pipeline, redirect_danger, removes_dangerous};
 pub use family::{Family, family};
 pub use place::{Place, redirect};

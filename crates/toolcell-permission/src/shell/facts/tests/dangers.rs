@@ -265,6 +265,7 @@ fn downloads_that_are_run() {
         "fetch x | tr a b | bash --posix",
         "curl x | bash -l",
         "curl x | xargs sh -c",
+        "curl x | yash",
         "curl x | xargs -I{} sh -c {}",
         "curl x | xargs -0 -I % bash -ec %",
         "curl x | sudo -u a sh | sh",
