@@ -109,8 +109,8 @@ impl Residency {
         }
     }
 
-    pub(crate) fn source(&self) -> GuestSource<'_> {
-        GuestSource { link: self.sandbox.link(), roots: &self.roots }
+    pub(crate) fn source(&self, quiesce: bool) -> GuestSource<'_> {
+        GuestSource::new(self.sandbox.link(), &self.roots, quiesce)
     }
 
     /// Whether calls may run here.

@@ -31,7 +31,7 @@ impl Inner {
         }
         let until = residency.changes();
         let saver = &mut *saver;
-        let source = residency.source();
+        let source = residency.source(self.config.snapshots.quiesce);
         let taken = self.snapshots.snapshot(
             &mut saver.writer,
             &mut saver.index,
