@@ -169,6 +169,14 @@ impl Residency {
         self.changes.load(Ordering::Acquire)
     }
 
+    /// The newest change, where a call that still runs counts as having changed something since the last look.
+    pub(crate) fn changes_so_far(&self) -> u64 {
+        if self.changing.load(Ordering::Acquire) > 0 {
+            self.changes.fetch_add(1, Ordering::AcqRel);
+        }
+        self.changes()
+    }
+
     /// Whether something may not be saved.
     pub(crate) fn is_dirty(&self) -> bool {
         self.changing.load(Ordering::Acquire) > 0 || self.saved().changes < self.changes()

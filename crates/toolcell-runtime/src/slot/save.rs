@@ -88,7 +88,7 @@ impl Inner {
             if !residency.is_usable() {
                 return;
             }
-            let saved = self.save(residency, residency.changes()).await;
+            let saved = self.save(residency, residency.changes_so_far()).await;
             wait = if saved.is_ok() { lag } else { (wait * 2).max(FIRST_PAUSE).min(LONGEST_PAUSE) };
             if let Err(error) = saved {
                 tracing::error!(
