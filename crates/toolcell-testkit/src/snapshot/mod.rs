@@ -6,6 +6,7 @@ mod dir_source;
 mod fault;
 mod fixture;
 mod head_suite;
+mod random_tree;
 mod store_suite;
 mod walk;
 
@@ -15,6 +16,7 @@ pub use dir_source::DirSource;
 pub use fault::{Fault, FaultStore, Operation};
 pub use fixture::{backdate, everything_tree, many_files, noise};
 pub use head_suite::*;
+pub use random_tree::RandomTree;
 pub use store_suite::*;
 pub use walk::{Facts, describe};
 
