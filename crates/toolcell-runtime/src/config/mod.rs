@@ -151,13 +151,21 @@ pub struct SnapshotsConfig {
     pub durability: Durability,
     /// With `lazy`: a snapshot starts within this time of the first unsaved change.
     pub max_lag_ms: u64,
+    /// The tools stand still while a snapshot reads.
+    pub quiesce: bool,
     /// 64 hex digits; names of stored content derive from it. Made at first start if absent.
     pub id_secret: Option<IdSecret>,
 }
 
 impl Default for SnapshotsConfig {
     fn default() -> Self {
-        Self { store: SnapshotStoreKind::Local, durability: Durability::Lazy, max_lag_ms: 2000, id_secret: None }
+        Self {
+            store: SnapshotStoreKind::Local,
+            durability: Durability::Lazy,
+            max_lag_ms: 2000,
+            quiesce: false,
+            id_secret: None,
+        }
     }
 }
 

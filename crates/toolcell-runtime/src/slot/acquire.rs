@@ -263,7 +263,7 @@ impl Inner {
             duration_us = receipt.duration.as_micros(),
             "restored"
         );
-        let source = GuestSource { link, roots: &spec.persist };
+        let source = GuestSource::new(link, &spec.persist, false);
         let index = self.snapshots.index_after_restore(&slot.key, snapshot, &spec.persist, &source).await;
         let index = index.map_err(CallError::Restore)?;
         Ok((index, Some(snapshot)))

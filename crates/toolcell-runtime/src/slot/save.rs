@@ -31,7 +31,7 @@ impl Inner {
         }
         let until = residency.changes();
         let saver = &mut *saver;
-        let source = residency.source();
+        let source = residency.source(self.config.snapshots.quiesce);
         let taken = self.snapshots.snapshot(
             &mut saver.writer,
             &mut saver.index,
@@ -88,7 +88,7 @@ impl Inner {
             if !residency.is_usable() {
                 return;
             }
-            let saved = self.save(residency, residency.changes()).await;
+            let saved = self.save(residency, residency.changes_so_far()).await;
             wait = if saved.is_ok() { lag } else { (wait * 2).max(FIRST_PAUSE).min(LONGEST_PAUSE) };
             if let Err(error) = saved {
                 tracing::error!(
