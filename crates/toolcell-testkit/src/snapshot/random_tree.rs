@@ -135,7 +135,7 @@ impl RandomTree {
                 }
             }
             13 => {
-                if let Some(path) = self.pick(|_, stat| !stat.is_symlink() && stat.mode() & 0o200 != 0) {
+                if let Some(path) = self.pick(|_, stat| (stat.is_file() || stat.is_dir()) && stat.mode() & 0o200 != 0) {
                     let value = noise(self.random(4) as u64, 9);
                     let name = ["user.a", "user.b"][self.random(2)];
                     setxattr(&path, name, &value, XattrFlags::empty()).unwrap();
