@@ -19,8 +19,10 @@
 mod bad_input;
 mod cli;
 mod commands;
+mod durability;
 mod exec;
 mod faults;
+mod fidelity;
 mod hardening;
 mod hostile;
 mod http_face;
@@ -30,5 +32,6 @@ mod quiesce;
 mod recovery;
 mod scopes;
 mod shell_programs;
+mod snapshot_size;
 mod story;
 mod support;

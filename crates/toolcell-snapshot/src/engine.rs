@@ -3,6 +3,8 @@
 mod build;
 mod commit;
 mod compact;
+#[cfg(test)]
+mod hostile_store;
 mod load;
 #[cfg(test)]
 mod model;

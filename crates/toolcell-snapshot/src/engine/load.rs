@@ -3,7 +3,7 @@
 use super::SnapshotEngine;
 use crate::entry::{MAX_DEPTH, MAX_ENTRIES, MAX_PATH_BYTES, TimeNs};
 use crate::error::StoreError;
-use crate::format::keys::{BlobId, TenantKeys};
+use crate::format::keys::{BlobId, BlobMap, TenantKeys};
 use crate::format::manifest::{Manifest, PackRef, RootRecord};
 use crate::format::pack::{self, Place};
 use crate::format::tree::{
@@ -29,7 +29,7 @@ pub(super) struct Packs {
     store: Arc<dyn SnapshotStore>,
     keys: TenantKeys,
     packs: BTreeMap<u32, PackRef>,
-    blobs: HashMap<BlobId, (u32, Place)>,
+    blobs: BlobMap<(u32, Place)>,
     /// For messages.
     manifest: String,
 }
@@ -37,7 +37,7 @@ pub(super) struct Packs {
 impl SnapshotEngine {
     /// Reads what each of a snapshot's packs holds.
     pub(super) async fn open_packs(&self, manifest: &Manifest) -> Result<Packs, StoreError> {
-        let mut blobs = HashMap::new();
+        let mut blobs = BlobMap::default();
         let mut pending = manifest.packs.iter().zip(0u32..);
         let mut reads = FuturesUnordered::new();
         loop {
