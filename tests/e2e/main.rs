@@ -32,3 +32,4 @@ mod scopes;
 mod shell_programs;
 mod story;
 mod support;
+mod workspace;

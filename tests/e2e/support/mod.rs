@@ -12,5 +12,6 @@ mod wait;
 
 pub(crate) use cell::Cell;
 pub(crate) use client::{code, expect_state, stdout};
+pub(crate) use leftovers::unmount_all;
 pub(crate) use program::{Ended, command, program};
 pub(crate) use wait::wait_for;
