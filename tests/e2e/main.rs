@@ -35,3 +35,4 @@ mod shell_programs;
 mod snapshot_size;
 mod story;
 mod support;
+mod workspace;

@@ -42,6 +42,7 @@ fn main() -> ExitCode {
             Command::Rules(args) => commands::rules::run(&cli.config, &args),
             Command::Image(args) => commands::image::run(&cli.config, args).await,
             Command::Config(args) => commands::config::run(&cli.config, &args),
+            Command::Doctor(args) => commands::doctor::run(&cli.config, &args).await,
             Command::Version => commands::version::run(),
         }
     });

@@ -1,6 +1,7 @@
 //! Why the runtime does not start, does not take a batch, or fails a call.
 
 use crate::session::SessionError;
+use crate::workspace::SetupError;
 use std::path::PathBuf;
 use toolcell_lease::{GuardOpenError, LeaseError};
 use toolcell_model::{CallId, Ran, Retry, RuntimeFault};
@@ -89,6 +90,16 @@ pub enum StartError {
         /// Which key.
         detail: String,
     },
+    /// A file that an agent's workspaces begin with.
+    #[error("agents.{agent}.files.{file:?}: {detail}")]
+    Files {
+        /// The agent.
+        agent: String,
+        /// Its path.
+        file: String,
+        /// What is wrong.
+        detail: String,
+    },
     /// No randomness.
     #[error("no randomness from the operating system")]
     Random(#[source] getrandom::Error),
@@ -169,6 +180,8 @@ pub(crate) enum CallError {
     State(#[source] StateError),
     #[error("the workspace's directory could not be made")]
     Workspace(#[source] std::io::Error),
+    #[error("the workspace could not be set up")]
+    Setup(#[source] SetupError),
     #[error("the slot was lost to another holder")]
     LeaseLost,
     #[error("the call was cancelled before it started")]
@@ -206,6 +219,7 @@ impl CallError {
             Self::State(_) => "state_unavailable",
             Self::Workspace(error) if error.kind() == std::io::ErrorKind::StorageFull => "no_space",
             Self::Workspace(_) | Self::Random(_) => "host_failed",
+            Self::Setup(error) => error.code(),
             Self::LeaseLost => "lease_lost",
             Self::CancelledBeforeStart => "cancelled",
             Self::AlreadyStarted => "already_started",
@@ -231,6 +245,7 @@ impl CallError {
             Self::State(error) => error.retry(),
             Self::Session(error) => error.retry(),
             Self::SandboxEnded { .. } => Retry::Indeterminate,
+            Self::Setup(_) => Retry::Later,
             Self::Workspace(_)
             | Self::Random(_)
             | Self::LeaseLost
@@ -248,6 +263,11 @@ impl CallError {
         {
             detail.push_str("; ");
             detail.push_str(&hint);
+        }
+        if let Self::Restore(error) = self
+            && error.kind() == ErrorKind::NoSpace
+        {
+            detail.push_str("; the snapshot does not fit into the workspace: raise the agent's limits.workspace");
         }
         let retry_after_ms = match self.retry() {
             Retry::Later => Some(1000),

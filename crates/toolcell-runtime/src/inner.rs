@@ -5,6 +5,7 @@ use crate::batch::Running;
 use crate::config::Config;
 use crate::output::OutputStore;
 use crate::slot::Slot;
+use crate::workspace::Workspaces;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -29,6 +30,7 @@ pub(crate) struct Inner {
     pub(crate) scratch: SnapshotEngine,
     pub(crate) provider: Arc<dyn SandboxProvider>,
     pub(crate) outputs: OutputStore,
+    pub(crate) workspaces: Workspaces,
     pub(crate) slots: Mutex<HashMap<ScopeKey, Arc<Slot>>>,
     /// Calls that can be cancelled.
     pub(crate) running: Mutex<HashMap<CallRef, Running>>,

@@ -226,7 +226,7 @@ impl Inner {
         };
         // Not cancelled halfway: a container in the making is finished, and is there for the next call.
         let residency = loop {
-            match self.acquire(slot, &place, &agent.spec, agent.idle_timeout).await? {
+            match self.acquire(slot, &place, &agent.spec, &agent.setup, agent.idle_timeout).await? {
                 Some(residency) => break residency,
                 None => {
                     drop(place);
