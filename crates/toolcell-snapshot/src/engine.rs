@@ -3,6 +3,8 @@
 mod build;
 mod commit;
 mod compact;
+mod fork;
+mod gc;
 mod history;
 mod load;
 mod pair;
@@ -19,6 +21,7 @@ use crate::error::{OpenError, StampError, StoreError};
 use crate::format::envelope::{self, ObjectKind, Proof};
 use crate::format::head::Head;
 use crate::format::keys::StoreKeys;
+use crate::rules::{Rules, Weakening};
 use crate::store::{HeadRecord, HeadVersion, ObjectName, SnapshotStore, head_name};
 use bytes::Bytes;
 use commit::Pending;
@@ -45,6 +48,7 @@ pub struct SnapshotEngine {
     keys: StoreKeys,
     clock: Arc<dyn Clock>,
     max_workspace_bytes: u64,
+    rules: Rules,
 }
 
 /// The right to replace a slot's head: what a holder has after stamping it.
@@ -112,7 +116,7 @@ impl SnapshotEngine {
         if !store.keeps_nothing() {
             check_canary(&*store, &keys).await?;
         }
-        Ok(Self { store, keys, clock, max_workspace_bytes: DEFAULT_MAX_WORKSPACE_BYTES })
+        Ok(Self { store, keys, clock, max_workspace_bytes: DEFAULT_MAX_WORKSPACE_BYTES, rules: Rules::default() })
     }
 
     /// The same engine with another bound on a workspace's bytes, holes counted.
@@ -120,6 +124,22 @@ impl SnapshotEngine {
     pub fn with_max_workspace_bytes(mut self, max: u64) -> Self {
         self.max_workspace_bytes = max;
         self
+    }
+
+    /// The same engine without one of its rules.
+    #[cfg(feature = "weakened")]
+    #[doc(hidden)]
+    #[must_use]
+    pub fn without(mut self, rule: Option<crate::Weakening>) -> Self {
+        self.rules.broken = rule;
+        self
+    }
+
+    /// The packs that a snapshot refers to.
+    #[cfg(feature = "weakened")]
+    #[doc(hidden)]
+    pub async fn packs_of(&self, slot: &ScopeKey, snapshot: SnapshotId) -> Result<Vec<ObjectName>, StoreError> {
+        Ok(self.manifest(slot, snapshot).await?.packs.into_iter().map(|pack| pack.name).collect())
     }
 
     /// Whether the store keeps nothing: snapshots then read nothing and write nothing, and every result has to say so.
@@ -177,7 +197,7 @@ impl SnapshotEngine {
             {
                 return Err(StampError::HeadMissing { expected, found });
             }
-            if let Some((head, _)) = current.as_ref().filter(|(head, _)| head.token >= token) {
+            if let Some((head, _)) = current.as_ref().filter(|(head, _)| self.is_taken(head.token, token)) {
                 return Err(StampError::Fenced { recorded: head.token });
             }
             let generation = self.next_generation(slot, found).map_err(StampError::Store)?;
@@ -207,6 +227,11 @@ impl SnapshotEngine {
         }
         let busy = || StoreError::PreconditionFailed { object: head_name(slot) };
         Err(StampError::Store(last.unwrap_or_else(busy)))
+    }
+
+    /// Whether a token that is recorded keeps another one out.
+    fn is_taken(&self, recorded: FencingToken, mine: FencingToken) -> bool {
+        recorded > mine || (recorded == mine && !self.rules.lacks(Weakening::StampWithEqualToken))
     }
 
     /// After a compare-and-set that did not simply succeed: whether the stamp is there all the same. The inner error

@@ -5,6 +5,7 @@ use crate::error::{CommitError, StoreError};
 use crate::format::head::Head;
 use crate::format::manifest::Manifest;
 use crate::index::SlotIndex;
+use crate::rules::Weakening;
 use crate::store::{HeadVersion, MAX_OBJECT_BYTES};
 use toolcell_model::{Retry, ScopeKey, SnapshotId};
 
@@ -68,7 +69,7 @@ impl SnapshotEngine {
         self.replace(writer, &mut index, None, true, SlotIndex::empty()).await
     }
 
-    async fn replace(
+    pub(super) async fn replace(
         &self,
         writer: &mut HeadWriter,
         index: &mut SlotIndex,
@@ -95,6 +96,17 @@ impl SnapshotEngine {
         match self.store.head_cas(&slot, Some(&writer.version), data).await {
             Ok(version) => {
                 adopt(writer, index, &head, version);
+                Ok(())
+            }
+            Err(StoreError::PreconditionFailed { .. }) if self.rules.lacks(Weakening::CommitRetried) => {
+                let Ok(Some((found, version))) = self.read_head(&slot).await else {
+                    return Err(CommitError::HeadMissing);
+                };
+                let generation = self.next_generation(&slot, Some(found.generation)).map_err(CommitError::Store)?;
+                let again = Head { generation, ..head };
+                let data = again.encode(&slot, &self.keys).map_err(CommitError::Store)?;
+                let version = self.store.head_cas(&slot, Some(&version), data).await.map_err(CommitError::Store)?;
+                adopt(writer, index, &again, version);
                 Ok(())
             }
             Err(error @ StoreError::PreconditionFailed { .. }) => self.refused(writer, index, &head, error).await,

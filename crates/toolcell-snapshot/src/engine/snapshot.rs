@@ -13,6 +13,7 @@ use crate::format::manifest::{Counts, MAX_PACKS, MAX_ROOTS, Manifest, PackRef, R
 use crate::index::{IndexBody, IndexData, SlotIndex};
 use crate::progress::{NoProgress, Phase, Progress, ProgressSink};
 use crate::receipt::SnapshotReceipt;
+use crate::rules::Weakening;
 use crate::scan::{NO_NODE, ScanBuilder, ScanKind, Scanned};
 use futures_util::future::try_join;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -135,9 +136,14 @@ impl SnapshotEngine {
         fill_counts(receipt, &manifest.roots);
         let (snapshot, generation) = (manifest.snapshot, manifest.generation);
         let name = Manifest::name(&writer.slot, snapshot);
-        self.store.put_if_absent(&name, encoded).await.map_err(SnapshotError::Store)?;
-
-        self.commit(writer, index, snapshot, SlotIndex { data: Arc::new(data) }).await?;
+        let next_index = SlotIndex { data: Arc::new(data) };
+        if self.rules.lacks(Weakening::HeadBeforeManifest) {
+            self.commit(writer, index, snapshot, next_index).await?;
+            self.store.put_if_absent(&name, encoded).await.map_err(SnapshotError::Store)?;
+        } else {
+            self.store.put_if_absent(&name, encoded).await.map_err(SnapshotError::Store)?;
+            self.commit(writer, index, snapshot, next_index).await?;
+        }
         receipt.snapshot = Some(snapshot);
         receipt.generation = generation;
         Ok(())
