@@ -1,11 +1,13 @@
 //! The engine: the head protocol, snapshot and restore over any store.
 
+mod archive;
 mod build;
 mod commit;
 mod compact;
 mod fork;
 mod gc;
 mod history;
+mod import;
 mod load;
 mod pair;
 mod pin;
@@ -23,8 +25,10 @@ use crate::format::head::Head;
 use crate::format::keys::StoreKeys;
 use crate::rules::{Rules, Weakening};
 use crate::store::{HeadRecord, HeadVersion, ObjectName, SnapshotStore, head_name};
+pub use archive::ArchiveFormat;
 use bytes::Bytes;
 use commit::Pending;
+pub use import::ImportOptions;
 pub use pin::{PIN_SKEW, PIN_TTL};
 use std::sync::Arc;
 use toolcell_model::{Acquisition, Clock, CommitId, FencingToken, Generation, Retry, ScopeKey, SnapshotId, TenantId};
