@@ -9,12 +9,11 @@ pub enum Weakening {
     CommitRetried,
     /// The head is written before the manifest.
     HeadBeforeManifest,
-    /// A collection takes packs whatever token they carry, as one that goes by their age does.
+    /// A collection takes packs whatever token they carry, and whoever holds the slot by then, as one that goes by age
+    /// does.
     CollectByAge,
     /// A collection does not look whether the head is still its own before it deletes packs.
     CollectWithoutLook,
-    /// A collection does not write the head before it begins.
-    CollectWithoutFence,
     /// Who reads reads the manifest first, and pins then.
     PinAfterManifest,
     /// A collection lists pins once, before it deletes manifests.

@@ -82,9 +82,7 @@ impl SnapshotEngine {
         if self.keeps_nothing() {
             return Ok(GcReceipt::default());
         }
-        if !self.rules.lacks(Weakening::CollectWithoutFence) {
-            self.fence(writer, index).await?;
-        }
+        self.fence(writer, index).await?;
         let manifests = self.read_manifests(&writer.slot, Known::of, progress).await.map_err(too_many)?;
         let manifests = manifests.into_iter().map(|(id, read)| read.map(|known| (id, known)));
         let mut collection = Collection {
@@ -97,7 +95,7 @@ impl SnapshotEngine {
         };
         let early = collection.drop_manifests(writer, retention).await?;
         let dead = collection.find_dead(early).await?;
-        if !self.rules.lacks(Weakening::CollectWithoutLook) {
+        if !self.rules.lacks(Weakening::CollectWithoutLook) && !self.rules.lacks(Weakening::CollectByAge) {
             self.look(writer).await?;
         }
         collection.delete(dead).await.map_err(GcError::Store)?;

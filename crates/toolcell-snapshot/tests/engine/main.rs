@@ -7,6 +7,7 @@
     reason = "a failed unwrap is the test's failure"
 )]
 
+mod archive;
 mod collection;
 mod compaction;
 mod fork;

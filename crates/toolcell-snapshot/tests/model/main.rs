@@ -89,6 +89,11 @@ fn a_collection_by_age_is_noticed() {
 }
 
 #[test]
+fn a_collection_that_does_not_look_is_noticed() {
+    is_noticed(Scenario::Collection, Weakening::CollectWithoutLook);
+}
+
+#[test]
 fn a_pin_after_the_manifest_is_noticed() {
     is_noticed(Scenario::Forks, Weakening::PinAfterManifest);
 }

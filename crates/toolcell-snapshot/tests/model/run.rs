@@ -136,7 +136,8 @@ async fn run(scenario: Scenario, rule: Option<Weakening>, seed: u64, log: &mut V
 async fn settle(world: &World, alive: &mut BTreeSet<usize>) {
     loop {
         {
-            let board = world.shared.board.lock().unwrap();
+            let mut board = world.shared.board.lock().unwrap();
+            board.waiting.values_mut().for_each(|waiting| waiting.retain(|op| !op.is_given_up()));
             alive.retain(|actor| !board.ended.contains(actor));
             if alive.iter().all(|actor| board.waiting.get(actor).is_some_and(|ops| !ops.is_empty())) {
                 return;

@@ -41,7 +41,12 @@ pub(crate) struct Waiting {
 
 impl Waiting {
     pub(crate) fn go(self, fate: Fate) {
-        assert!(self.go.send(fate).is_ok(), "an operation that nobody waits for");
+        // An actor that gives up on one of several operations no longer waits for the others.
+        let _: Result<(), Fate> = self.go.send(fate);
+    }
+
+    pub(crate) fn is_given_up(&self) -> bool {
+        self.go.is_closed()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::entry::{MAX_PATH_BYTES, MODE_BITS, Meta, TimeNs, Xattrs};
 use crate::error::ImportError;
-use tar::{EntryType, Header, PaxExtensions};
+use tar::{EntryType, Header};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use zstd::stream::raw::{DParameter, Decoder, InBuffer, Operation, OutBuffer};
 
@@ -268,11 +268,13 @@ fn entry(header: &Header, kind: EntryType, size: u64, extended: Extended) -> Res
 
 impl Extended {
     fn read(&mut self, text: &[u8]) -> Result<(), ImportError> {
-        for record in PaxExtensions::new(text) {
-            let record = record.map_err(|error| malformed(error.to_string()))?;
-            let value = record.value_bytes();
+        let mut rest = text;
+        while !rest.is_empty() {
+            // By length, because a value may hold line feeds.
+            let (key, value, after) = record(rest).ok_or_else(|| malformed("an extended header"))?;
+            rest = after;
             let number = || std::str::from_utf8(value).ok();
-            match record.key_bytes() {
+            match key {
                 b"path" => self.path = Some(value.to_vec()),
                 b"linkpath" => self.link = Some(value.to_vec()),
                 b"size" => {
@@ -295,6 +297,16 @@ impl Extended {
         }
         Ok(())
     }
+}
+
+/// The first of `length key=value` and a line feed, where the length counts itself, and what follows.
+fn record(text: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
+    let space = text.iter().take(20).position(|byte| *byte == b' ')?;
+    let len: usize = std::str::from_utf8(text.get(..space)?).ok()?.parse().ok()?;
+    let (record, rest) = text.split_at_checked(len)?;
+    let record = record.get(space + 1..)?.strip_suffix(b"\n")?;
+    let equals = record.iter().position(|byte| *byte == b'=')?;
+    Some((record.get(..equals)?, record.get(equals + 1..)?, rest))
 }
 
 fn parse_time(text: &str) -> Option<TimeNs> {
