@@ -7,12 +7,13 @@ use super::read::Reader;
 use super::upload::{Known, Sealing, Uploader};
 use super::{HeadWriter, SnapshotEngine};
 use crate::entry::{ScanEntry, WorkspaceSource};
-use crate::error::{SnapshotError, SourceError, StoreError};
+use crate::error::{CommitError, ErrorKind, SnapshotError, SourceError, StoreError};
 use crate::format::keys::{BlobId, TenantKeys};
 use crate::format::manifest::{Counts, MAX_PACKS, MAX_ROOTS, Manifest, PackRef, RootRecord};
 use crate::index::{IndexBody, IndexData, SlotIndex};
 use crate::progress::{NoProgress, Phase, Progress, ProgressSink};
 use crate::receipt::SnapshotReceipt;
+use crate::rules::Weakening;
 use crate::scan::{NO_NODE, ScanBuilder, ScanKind, Scanned};
 use futures_util::future::try_join;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -75,10 +76,23 @@ impl SnapshotEngine {
         let mut receipt = self.blank_receipt(writer);
         if !self.keeps_nothing() {
             let job = Job { source, roots, image_digest, progress };
-            self.take(writer, index, &job, &mut receipt).await?;
+            if let Err(error) = self.take(writer, index, &job, &mut receipt).await {
+                return Err(self.fenced_meanwhile(writer, error).await);
+            }
         }
         receipt.duration = self.clock.monotonic().saturating_duration_since(started);
         Ok(receipt)
+    }
+
+    /// A later holder may have collected what this one builds upon: then the reason is that it has lost the slot.
+    async fn fenced_meanwhile(&self, writer: &HeadWriter, error: SnapshotError) -> SnapshotError {
+        if error.kind() == ErrorKind::NotFound
+            && let Ok(Some((head, _))) = self.read_head(&writer.slot).await
+            && head.token > writer.token()
+        {
+            return CommitError::Fenced { recorded: head.token }.into();
+        }
+        error
     }
 
     async fn take(
@@ -136,21 +150,24 @@ impl SnapshotEngine {
         let (snapshot, generation) = (manifest.snapshot, manifest.generation);
         let name = Manifest::name(&writer.slot, snapshot);
         let next_index = SlotIndex { data: Arc::new(data) };
-        #[cfg(test)]
-        if self.rules.head_before_manifest {
-            self.commit(writer, index, snapshot, next_index.clone()).await?;
-            self.store.put_if_absent(&name, encoded.clone()).await.map_err(SnapshotError::Store)?;
-            return Ok(());
+        if self.rules.lacks(Weakening::HeadBeforeManifest) {
+            self.commit(writer, index, snapshot, next_index).await?;
+            self.store.put_if_absent(&name, encoded).await.map_err(SnapshotError::Store)?;
+        } else {
+            self.store.put_if_absent(&name, encoded).await.map_err(SnapshotError::Store)?;
+            self.commit(writer, index, snapshot, next_index).await?;
         }
-        self.store.put_if_absent(&name, encoded).await.map_err(SnapshotError::Store)?;
-        self.commit(writer, index, snapshot, next_index).await?;
         receipt.snapshot = Some(snapshot);
         receipt.generation = generation;
         Ok(())
     }
 
     /// What is known about the parent snapshot: the index, or else at least which blobs it has.
-    async fn base_index(&self, writer: &HeadWriter, index: &SlotIndex) -> Result<Arc<IndexData>, StoreError> {
+    pub(super) async fn base_index(
+        &self,
+        writer: &HeadWriter,
+        index: &SlotIndex,
+    ) -> Result<Arc<IndexData>, StoreError> {
         let Some(snapshot) = writer.snapshot() else { return Ok(Arc::default()) };
         match &index.data.manifest {
             Some(manifest) if manifest.snapshot == snapshot && manifest.slot == writer.slot => {
@@ -205,7 +222,7 @@ impl SnapshotEngine {
     }
 
     /// Stores the last packs and describes the snapshot.
-    async fn store_rest(
+    pub(super) async fn store_rest(
         &self,
         writer: &HeadWriter,
         keys: &TenantKeys,

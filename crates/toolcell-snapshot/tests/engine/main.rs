@@ -7,7 +7,11 @@
     reason = "a failed unwrap is the test's failure"
 )]
 
+mod archive;
+mod collection;
 mod compaction;
+mod fork;
+mod history;
 mod hostile;
 mod incremental;
 mod local;
