@@ -23,7 +23,7 @@ use crate::error::{OpenError, StampError, StoreError};
 use crate::format::envelope::{self, ObjectKind, Proof};
 use crate::format::head::Head;
 use crate::format::keys::StoreKeys;
-use crate::store::{HeadRecord, HeadVersion, ObjectName, SnapshotStore, head_name};
+use crate::store::{HeadRecord, HeadVersion, ObjectName, SnapshotStore, head_name, is_sealed};
 use bytes::Bytes;
 use commit::Pending;
 pub use pin::{PIN_SKEW, PIN_TTL};
@@ -40,7 +40,8 @@ pub const RACY_MILLIS: u64 = 25;
 
 /// How often a stamp is tried against a head that an older holder still writes.
 const STAMP_ATTEMPTS: usize = 8;
-const CANARY_MAX_BYTES: u64 = 4096;
+/// Sealed or not.
+pub(crate) const CANARY_MAX_BYTES: u64 = 4096;
 
 /// Takes and restores snapshots in one store. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -109,7 +110,7 @@ impl SnapshotEngine {
     /// Opens a store: checks that it belongs to this `id_secret`, by an object that the first opener makes.
     ///
     /// # Errors
-    /// [`OpenError::WrongSecret`]; [`OpenError::Store`].
+    /// [`OpenError::WrongSecret`]; [`OpenError::Encrypted`]; [`OpenError::Store`].
     pub async fn open(
         store: Arc<dyn SnapshotStore>,
         id_secret: [u8; 32],
@@ -299,6 +300,9 @@ async fn check_canary(store: &dyn SnapshotStore, keys: &StoreKeys) -> Result<(),
         found => found,
     };
     let found = found.map_err(OpenError::Store)?;
+    if is_sealed(&found) {
+        return Err(OpenError::Encrypted);
+    }
     let value: [u8; 32] =
         envelope::decode(ObjectKind::Canary, name.as_str(), Proof::Unkeyed, &found).map_err(OpenError::Store)?;
     // Compared by hash so that the time tells nothing.
