@@ -80,8 +80,7 @@ impl Runtime {
             let engine = SnapshotEngine::open(store, *secret.expose(), Arc::clone(&clock)).await;
             engine.map_err(StartError::Snapshots)
         };
-        let store = encryption::sealed(&config.snapshots.encryption, stores::open(&config).await?).await?;
-        let snapshots = open_engine(store).await?;
+        let snapshots = open_engine(stores::open(&config).await?).await?;
         let scratch = open_engine(Arc::new(NoneStore::new())).await?;
         let provider = DockerProvider::new(DockerConfig {
             host: config.docker_host(),

@@ -8,8 +8,13 @@ use toolcell_snapshot::{
     SnapshotStore, SqliteObjects,
 };
 
-/// The configured store; one on a network tries again what has not been done.
+/// The configured store, encrypted if there is a key.
 pub(crate) async fn open(config: &Config) -> Result<Arc<dyn SnapshotStore>, StartError> {
+    super::encryption::sealed(&config.snapshots.encryption, plain(config).await?).await
+}
+
+/// The store itself; one on a network tries again what has not been done.
+async fn plain(config: &Config) -> Result<Arc<dyn SnapshotStore>, StartError> {
     Ok(match config.snapshots.store {
         SnapshotStoreKind::None => Arc::new(NoneStore::new()),
         SnapshotStoreKind::Local => {
