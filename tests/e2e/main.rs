@@ -33,6 +33,7 @@ mod recovery;
 mod scopes;
 mod shell_programs;
 mod snapshot_size;
+mod stores;
 mod story;
 mod support;
 mod workspace;

@@ -1,5 +1,6 @@
 //! Why the runtime does not start, does not take a batch, or fails a call.
 
+use crate::config::KeyFileError;
 use crate::session::SessionError;
 use crate::workspace::SetupError;
 use std::path::PathBuf;
@@ -8,7 +9,8 @@ use toolcell_model::{CallId, Ran, Retry, RuntimeFault};
 use toolcell_permission::RuleError;
 use toolcell_sandbox::SandboxError;
 use toolcell_snapshot::{
-    ErrorKind, OpenError, PostgresError, RedisError, RestoreError, SnapshotError, StampError, StoreError,
+    EncryptionError, ErrorKind, OpenError, PostgresError, ProbeError, RedisError, RestoreError, SnapshotError,
+    StampError, StoreError,
 };
 use toolcell_state::StateError;
 
@@ -47,6 +49,15 @@ pub enum StartError {
     /// The snapshot store in Postgres.
     #[error("the snapshot store does not open")]
     Postgres(#[source] PostgresError),
+    /// The snapshot store in a bucket.
+    #[error("the snapshot store does not open")]
+    S3(#[source] ProbeError),
+    /// The key of the snapshot store.
+    #[error("the snapshot store has no key")]
+    EncryptionKey(#[source] KeyFileError),
+    /// The snapshot store is encrypted with another key, or not at all.
+    #[error("the snapshot store does not fit its key")]
+    Encryption(#[source] EncryptionError),
     /// The snapshot store is somebody else's, or damaged.
     #[error("the snapshot store cannot be used")]
     Snapshots(#[source] OpenError),

@@ -1,5 +1,6 @@
 //! Starting and ending a runtime.
 
+mod encryption;
 pub(crate) mod stores;
 
 use crate::agent;

@@ -26,7 +26,7 @@ use crate::format::envelope::{self, ObjectKind, Proof};
 use crate::format::head::Head;
 use crate::format::keys::StoreKeys;
 use crate::rules::{Rules, Weakening};
-use crate::store::{HeadRecord, HeadVersion, ObjectName, SnapshotStore, head_name};
+use crate::store::{HeadRecord, HeadVersion, ObjectName, SnapshotStore, head_name, is_sealed};
 pub use archive::ArchiveFormat;
 use bytes::Bytes;
 use commit::Pending;
@@ -45,7 +45,8 @@ pub const RACY_MILLIS: u64 = 25;
 
 /// How often a stamp is tried against a head that an older holder still writes.
 const STAMP_ATTEMPTS: usize = 8;
-const CANARY_MAX_BYTES: u64 = 4096;
+/// Sealed or not.
+pub(crate) const CANARY_MAX_BYTES: u64 = 4096;
 
 /// Takes and restores snapshots in one store. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -112,7 +113,7 @@ impl SnapshotEngine {
     /// Opens a store: checks that it belongs to this `id_secret`, by an object that the first opener makes.
     ///
     /// # Errors
-    /// [`OpenError::WrongSecret`]; [`OpenError::Store`].
+    /// [`OpenError::WrongSecret`]; [`OpenError::Encrypted`]; [`OpenError::Store`].
     pub async fn open(
         store: Arc<dyn SnapshotStore>,
         id_secret: [u8; 32],
@@ -306,6 +307,9 @@ async fn check_canary(store: &dyn SnapshotStore, keys: &StoreKeys) -> Result<(),
         found => found,
     };
     let found = found.map_err(OpenError::Store)?;
+    if is_sealed(&found) {
+        return Err(OpenError::Encrypted);
+    }
     let value: [u8; 32] =
         envelope::decode(ObjectKind::Canary, name.as_str(), Proof::Unkeyed, &found).map_err(OpenError::Store)?;
     // Compared by hash so that the time tells nothing.

@@ -1,8 +1,8 @@
 //! Snapshots of a slot's workspace: content-addressed, incremental, fenced.
 //!
 //! **Owns** the format (chunks, packs, trees, manifest, head), the [`SnapshotStore`] trait and the stores `memory`,
-//! `local`, `s3`, `redis`, `sql` and `none`, the head protocol (stamp, commit, in doubt, tombstone), incremental snapshot and verified
-//! restore. **Never knows** Docker, leases or HTTP, and never opens a path of the workspace: what is in it comes through
+//! `local`, `s3`, `redis`, `sql` and `none`, encryption at rest, the head protocol (stamp, commit, in doubt, tombstone),
+//! incremental snapshot and verified restore. **Never knows** Docker, leases or HTTP, and never opens a path of the workspace: what is in it comes through
 //! [`WorkspaceSource`] and goes through [`WorkspaceSink`].
 //!
 //! **Read first**: [`SnapshotEngine`], then [`SnapshotStore`], then [`Head`].
@@ -48,8 +48,9 @@ pub use receipt::{RestoreReceipt, SnapshotReceipt};
 #[doc(hidden)]
 pub use rules::Weakening;
 pub use store::{
-    HeadRecord, HeadVersion, ListPage, Listed, LocalStore, MAX_HEAD_BYTES, MAX_OBJECT_BYTES, MemoryStore, NoneStore,
-    ObjectName, ObjectPrefix, PostgresError, PostgresStore, ProbeError, RedisConfig, RedisError, RedisStore,
-    RetryStore, S3Config, S3Credentials, S3Store, SnapshotStore, SqliteObjects, StoreKind,
+    EncryptedStore, EncryptionError, EncryptionKeys, HeadRecord, HeadVersion, ListPage, Listed, LocalStore,
+    MAX_HEAD_BYTES, MAX_OBJECT_BYTES, MemoryStore, NoneStore, ObjectName, ObjectPrefix, PostgresError, PostgresStore,
+    ProbeError, RedisConfig, RedisError, RedisStore, RetryStore, S3Config, S3Credentials, S3Store, SnapshotStore,
+    SqliteObjects, StoreKind,
 };
 pub use toolcell_model::Retry;

@@ -1,5 +1,6 @@
 //! Where objects and heads are kept.
 
+mod encrypted;
 mod local;
 mod memory;
 mod name;
@@ -15,6 +16,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use toolcell_model::ScopeKey;
 
+pub(crate) use encrypted::is_sealed;
+pub use encrypted::{EncryptedStore, EncryptionError, EncryptionKeys};
 pub use local::LocalStore;
 pub use memory::MemoryStore;
 pub use name::{ObjectName, ObjectPrefix};

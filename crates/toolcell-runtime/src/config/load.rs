@@ -105,6 +105,14 @@ impl Config {
                 ),
             );
         }
+        if let Some((name, detail)) = self.snapshots.encryption.contradiction() {
+            return wrong(name.to_owned(), detail.to_owned());
+        }
+        if let Some((name, detail)) =
+            self.snapshots.s3.mistake().filter(|_| self.snapshots.store == SnapshotStoreKind::S3)
+        {
+            return wrong(name.to_owned(), detail.to_owned());
+        }
         if self.snapshots.store == SnapshotStoreKind::Redis && self.snapshots.redis.url.is_none() {
             let detail = "snapshots.store = \"redis\" needs the address of the server: redis://[user:password@]host";
             return wrong("snapshots.redis.url".to_owned(), detail.to_owned());
@@ -217,8 +225,15 @@ fn located(text: &str, error: &toml::de::Error) -> String {
     let before = text.get(..span.start).unwrap_or_default();
     let line = before.matches('\n').count() + 1;
     let shown = text.lines().nth(line - 1).unwrap_or_default().trim();
+    // A secret with a slip in it is still a secret.
+    let shown = shown.split_once('=').filter(|(key, _)| is_secret(key.trim())).map_or(shown, |(key, _)| key.trim());
     let shown: String = shown.chars().take(120).collect();
     format!("line {line}: `{shown}`: {message}")
+}
+
+/// Whether a key's value is not to be shown.
+fn is_secret(key: &str) -> bool {
+    ["secret", "key", "keys", "url"].iter().any(|end| key.rsplit(['_', '.']).next() == Some(end))
 }
 
 fn one_line(text: &str) -> String {
@@ -316,6 +331,14 @@ mod tests {
         ] {
             let message = error(text);
             assert!(message.contains(line) && message.contains(key), "{text:?}: {message}");
+        }
+    }
+
+    #[test]
+    fn a_misspelt_secret_is_not_shown() {
+        for key in ["id_secret", "encryption.key", "encryption.old_keys"] {
+            let message = error(&format!("[snapshots]\n{key} = \"0badc0de\"\n"));
+            assert!(message.contains("line 2") && message.contains(key) && !message.contains("0badc0de"), "{message}");
         }
     }
 

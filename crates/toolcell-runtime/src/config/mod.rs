@@ -5,6 +5,7 @@
 
 mod agent;
 mod custom_tool;
+mod encryption;
 mod files;
 mod load;
 mod size;
@@ -12,11 +13,12 @@ mod stores;
 
 pub use agent::{AgentConfig, Approval, LimitsConfig, MountConfig, NetworkConfig, NetworkMode, PermissionsConfig};
 pub use custom_tool::{CustomStdin, CustomToolConfig};
+pub use encryption::{EncryptionConfig, KeyFileError};
 pub(crate) use files::file_path;
 pub use files::{FileConfig, ProjectionConfig, Token};
 pub use load::{ConfigError, ENVIRONMENT_PREFIX};
 pub use size::ByteSize;
-pub use stores::{RedisSection, SecretUrl, SqlSection, SqlUrl};
+pub use stores::{RedisSection, S3Section, SecretText, SecretUrl, SqlSection, SqlUrl};
 
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -163,6 +165,10 @@ pub struct SnapshotsConfig {
     pub quiesce: bool,
     /// 64 hex digits; names of stored content derive from it. Made at first start if absent.
     pub id_secret: Option<IdSecret>,
+    /// What is stored is encrypted, if there is a key.
+    pub encryption: EncryptionConfig,
+    /// With `s3`: which bucket.
+    pub s3: S3Section,
     /// With `redis`: which server.
     pub redis: RedisSection,
     /// With `sql`: which database.
@@ -177,6 +183,8 @@ impl Default for SnapshotsConfig {
             max_lag_ms: 2000,
             quiesce: false,
             id_secret: None,
+            encryption: EncryptionConfig::default(),
+            s3: S3Section::default(),
             redis: RedisSection::default(),
             sql: SqlSection::default(),
         }
@@ -192,6 +200,8 @@ pub enum SnapshotStoreKind {
     /// Under `data_dir`.
     #[default]
     Local,
+    /// In a bucket of an S3-compatible service.
+    S3,
     /// In a Redis server.
     Redis,
     /// In an SQLite file or a Postgres database.

@@ -41,6 +41,66 @@ impl Default for RedisSection {
     }
 }
 
+/// `[snapshots.s3]`
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct S3Section {
+    /// `http://…` or `https://…`; without it AWS's own, by region.
+    pub endpoint: Option<String>,
+    /// The bucket; it must be there.
+    pub bucket: String,
+    /// What all keys begin with: empty, or ending in `/`.
+    pub prefix: String,
+    /// Without it what the AWS environment says, else `us-east-1`.
+    pub region: Option<String>,
+    /// `endpoint/bucket/key` instead of `bucket.endpoint/key`.
+    pub path_style: bool,
+    /// With the secret key; without both the AWS environment's credentials.
+    pub access_key: Option<SecretText>,
+    /// With the access key.
+    pub secret_key: Option<SecretText>,
+}
+
+impl S3Section {
+    /// What is wrong with it for a store that is in use, and the key that it is about.
+    pub(super) fn mistake(&self) -> Option<(&'static str, &'static str)> {
+        let endpoint_ok = |endpoint: &String| ["http://", "https://"].iter().any(|scheme| endpoint.starts_with(scheme));
+        if self.bucket.is_empty() {
+            Some(("snapshots.s3.bucket", "snapshots.store = \"s3\" needs a bucket's name"))
+        } else if !self.endpoint.as_ref().is_none_or(endpoint_ok) {
+            Some(("snapshots.s3.endpoint", "must begin with http:// or https://"))
+        } else if self.prefix.starts_with('/') || !self.prefix.is_empty() && !self.prefix.ends_with('/') {
+            Some(("snapshots.s3.prefix", "must be empty, or end in / and not begin with it"))
+        } else if self.access_key.is_some() != self.secret_key.is_some() {
+            Some((
+                "snapshots.s3.secret_key",
+                "access_key and secret_key go together; without both the AWS environment counts",
+            ))
+        } else {
+            None
+        }
+    }
+}
+
+/// A text that nobody is to see; its `Debug` shows nothing.
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+#[serde(transparent)]
+pub struct SecretText(String);
+
+impl SecretText {
+    /// All of it.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for SecretText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SecretText(…)")
+    }
+}
+
 /// `[snapshots.sql]`
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -87,6 +147,25 @@ impl TryFrom<String> for SqlUrl {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_bucket_is_named_and_its_keys_are_not_shown() {
+        let section = |text: &str| toml::from_str::<S3Section>(text).unwrap();
+        let good = "bucket = \"b\"\naccess_key = \"secret1\"\nsecret_key = \"secret2\"\n";
+        assert!(section(good).mistake().is_none());
+        assert!(section("bucket = \"b\"\nprefix = \"a/\"\nendpoint = \"https://h\"").mistake().is_none());
+        assert!(!format!("{:?}", section(good)).contains("secret1"));
+        for (text, key) in [
+            ("", "bucket"),
+            ("bucket = \"b\"\nendpoint = \"h:9000\"", "endpoint"),
+            ("bucket = \"b\"\nprefix = \"a\"", "prefix"),
+            ("bucket = \"b\"\nprefix = \"/a/\"", "prefix"),
+            ("bucket = \"b\"\naccess_key = \"a\"", "secret_key"),
+        ] {
+            let found = section(text).mistake();
+            assert!(found.is_some_and(|(found, _)| found.ends_with(key)), "{text}: {found:?}");
+        }
+    }
 
     #[test]
     fn databases_are_told_apart_and_passwords_are_not_shown() {

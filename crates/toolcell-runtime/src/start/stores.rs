@@ -4,16 +4,38 @@ use crate::config::{Config, SecretUrl, SnapshotStoreKind, SqlUrl};
 use crate::error::StartError;
 use std::sync::Arc;
 use toolcell_snapshot::{
-    LocalStore, NoneStore, PostgresStore, RedisConfig, RedisStore, RetryStore, SnapshotStore, SqliteObjects,
+    LocalStore, NoneStore, PostgresStore, RedisConfig, RedisStore, RetryStore, S3Config, S3Credentials, S3Store,
+    SnapshotStore, SqliteObjects,
 };
 
-/// The configured store; one on a network tries again what has not been done.
+/// The configured store, encrypted if there is a key.
 pub(crate) async fn open(config: &Config) -> Result<Arc<dyn SnapshotStore>, StartError> {
+    super::encryption::sealed(&config.snapshots.encryption, plain(config).await?).await
+}
+
+/// The store itself; one on a network tries again what has not been done.
+async fn plain(config: &Config) -> Result<Arc<dyn SnapshotStore>, StartError> {
     Ok(match config.snapshots.store {
         SnapshotStoreKind::None => Arc::new(NoneStore::new()),
         SnapshotStoreKind::Local => {
             let store = LocalStore::open(&config.data_dir.join("snapshots")).await;
             Arc::new(store.map_err(StartError::Store)?)
+        }
+        SnapshotStoreKind::S3 => {
+            let section = &config.snapshots.s3;
+            let credentials = section.access_key.as_ref().zip(section.secret_key.as_ref());
+            let s3 = S3Config {
+                endpoint: section.endpoint.clone(),
+                bucket: section.bucket.clone(),
+                prefix: section.prefix.clone(),
+                region: section.region.clone(),
+                path_style: section.path_style,
+                credentials: credentials.map(|(access_key, secret_key)| S3Credentials {
+                    access_key: access_key.expose().to_owned(),
+                    secret_key: secret_key.expose().to_owned(),
+                }),
+            };
+            retried(S3Store::open(&s3).await.map_err(StartError::S3)?)
         }
         SnapshotStoreKind::Redis => {
             let section = &config.snapshots.redis;

@@ -12,6 +12,9 @@ pub enum OpenError {
         "this store belongs to another id_secret: give the one that it was made with, or another store ([snapshots] id_secret)"
     )]
     WrongSecret,
+    /// The store's canary is encrypted, and no key is given.
+    #[error("this store is encrypted: give the key that it was made with ([snapshots.encryption] key)")]
+    Encrypted,
     /// The canary could not be read or made.
     #[error("while checking the store's canary")]
     Store(#[source] StoreError),
@@ -22,7 +25,7 @@ impl OpenError {
     #[must_use]
     pub const fn kind(&self) -> ErrorKind {
         match self {
-            Self::WrongSecret => ErrorKind::Denied,
+            Self::WrongSecret | Self::Encrypted => ErrorKind::Denied,
             Self::Store(error) => error.kind(),
         }
     }
@@ -31,7 +34,7 @@ impl OpenError {
     #[must_use]
     pub const fn retry(&self) -> Retry {
         match self {
-            Self::WrongSecret => Retry::Never,
+            Self::WrongSecret | Self::Encrypted => Retry::Never,
             Self::Store(error) => error.retry(),
         }
     }

@@ -15,8 +15,8 @@ use std::sync::Arc;
 use tempfile::TempDir;
 use toolcell_model::ScopeKey;
 use toolcell_snapshot::{
-    LocalStore, MemoryStore, PostgresStore, RedisConfig, RedisStore, S3Config, S3Credentials, S3Store, SnapshotStore,
-    SqliteObjects,
+    EncryptedStore, EncryptionKeys, LocalStore, MemoryStore, PostgresStore, RedisConfig, RedisStore, S3Config,
+    S3Credentials, S3Store, SnapshotStore, SqliteObjects,
 };
 use toolcell_testkit::snapshot::{StoreHarness, service};
 
@@ -122,9 +122,30 @@ impl StoreHarness for Postgres {
     }
 }
 
+/// Any of them, with everything in it encrypted.
+struct Encrypted<H>(H);
+
+#[async_trait]
+impl<H: StoreHarness> StoreHarness for Encrypted<H> {
+    async fn store(&self) -> Arc<dyn SnapshotStore> {
+        let keys = EncryptionKeys::new(&[1; 32], &[]);
+        Arc::new(EncryptedStore::open(self.0.store().await, keys).await.unwrap())
+    }
+
+    fn max_object_bytes(&self) -> u64 {
+        EncryptedStore::MAX_OBJECT_BYTES
+    }
+
+    fn max_head_bytes(&self) -> u64 {
+        EncryptedStore::MAX_HEAD_BYTES
+    }
+}
+
 toolcell_testkit::snapshot_store_conformance!(memory, Some(Memory(Arc::new(MemoryStore::new()))));
 toolcell_testkit::snapshot_store_conformance!(local, Some(Local(tempfile::tempdir().unwrap())));
 toolcell_testkit::snapshot_store_conformance!(s3, S3::new());
 toolcell_testkit::snapshot_store_conformance!(redis, Redis::new());
 toolcell_testkit::snapshot_store_conformance!(sqlite, Some(Sqlite(tempfile::tempdir().unwrap())));
 toolcell_testkit::snapshot_store_conformance!(postgres, Postgres::new());
+toolcell_testkit::snapshot_store_conformance!(encrypted_memory, Some(Encrypted(Memory(Arc::new(MemoryStore::new())))));
+toolcell_testkit::snapshot_store_conformance!(encrypted_local, Some(Encrypted(Local(tempfile::tempdir().unwrap()))));

@@ -58,8 +58,11 @@ where
         (_, "NoSuchBucket") => StoreError::Unavailable { object, source: source() },
         (404, _) => StoreError::NotFound { object },
         (412, _) => StoreError::PreconditionFailed { object },
-        // Another conditional write is under way; this one was not taken.
-        (409, _) | (503 | 429, _) | (_, "SlowDown") => StoreError::Unavailable { object, source: source() },
+        // Another conditional write is under way, or there are too many: this one was not taken. A 503 without such a
+        // code may be a proxy's, which does not know what became of the request.
+        (409 | 429, _) | (_, "SlowDown" | "SlowDownRead" | "SlowDownWrite" | "TooManyRequests") => {
+            StoreError::Unavailable { object, source: source() }
+        }
         (416, _) => StoreError::Corrupt { object, detail: "it ends before the range that was asked for".to_owned() },
         (507, _) | (_, "QuotaExceeded" | "InsufficientStorage" | "XMinioStorageFull") => StoreError::NoSpace { object },
         (400, "InvalidAccessKeyId" | "AuthorizationHeaderMalformed" | "ExpiredToken" | "InvalidToken")

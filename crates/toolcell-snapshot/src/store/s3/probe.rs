@@ -51,12 +51,11 @@ impl S3Store {
             .map(|what| format!("{}probe/{}-{what}", self.prefix, data_encoding::HEXLOWER.encode(&random)))
             .collect();
         let probed = self.probe_with(&keys).await;
-        for key in &keys {
-            for suffix in std::iter::once(String::new()).chain((0..ROUNDS).map(|round| format!("-{round}"))) {
-                // What stays is a few bytes; what was found out counts.
-                drop(self.client.delete_object().bucket(&self.bucket).key(format!("{key}{suffix}")).send().await);
-            }
-        }
+        let made = keys
+            .iter()
+            .flat_map(|key| std::iter::once(key.clone()).chain((0..ROUNDS).map(move |round| format!("{key}-{round}"))));
+        // What stays is a few bytes; what was found out counts.
+        drop(join_all(made.map(|key| self.client.delete_object().bucket(&self.bucket).key(key).send())).await);
         probed
     }
 
@@ -106,15 +105,19 @@ impl S3Store {
     async fn race(&self, key: &str, condition: Condition<'_>, what: &str) -> Result<(), ProbeError> {
         let texts: Vec<String> = (0..RACERS).map(|racer| format!("racer {racer}")).collect();
         let writes = join_all(texts.iter().map(|text| self.put(key, text, condition))).await;
-        let mut won = Vec::new();
+        let (mut won, mut told_to_wait) = (Vec::new(), None);
         for (text, written) in texts.iter().zip(writes) {
             match written {
                 Ok(_) => won.push(text),
                 Err(StoreError::PreconditionFailed { .. } | StoreError::NotFound { .. }) => {}
                 // Told to come again, as some services do to those that race: it did not win.
-                Err(StoreError::Unavailable { .. }) => {}
+                Err(error @ StoreError::Unavailable { .. }) => told_to_wait = Some(error),
                 Err(error) => return Err(self.word(error)),
             }
+        }
+        // All of them were: that says nothing about conditions.
+        if let Some(error) = told_to_wait.filter(|_| won.is_empty()) {
+            return Err(self.word(error));
         }
         let (there, _) = self.read(key, key, None, 1024).await.map_err(|error| self.word(error))?;
         match won.as_slice() {
