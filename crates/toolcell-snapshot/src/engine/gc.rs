@@ -318,13 +318,11 @@ impl Collection<'_> {
     /// Step 6.
     async fn delete(&mut self, dead: Dead) -> Result<(), StoreError> {
         let total = (dead.packs.len() + dead.notes.len()) as u64;
-        let mut files = 0;
         for (name, bytes) in dead.packs {
             self.engine.store.delete(&name).await?;
             self.receipt.packs_deleted += 1;
             self.receipt.bytes_freed = self.receipt.bytes_freed.saturating_add(bytes);
-            files += 1;
-            let bytes = self.receipt.bytes_freed;
+            let (files, bytes) = (self.receipt.packs_deleted, self.receipt.bytes_freed);
             let now = Progress { files, bytes, total_files: Some(total), ..Progress::begin(Phase::Collect) };
             self.progress.report(now);
         }
