@@ -1,9 +1,10 @@
 //! Snapshots of a slot's workspace: content-addressed, incremental, fenced.
 //!
 //! **Owns** the format (chunks, packs, trees, manifest, head), the [`SnapshotStore`] trait and the stores `memory`,
-//! `local` and `none`, the head protocol (stamp, commit, in doubt, tombstone), incremental snapshot, verified
-//! restore, history, pins, collection, forks and archives. **Never knows** Docker, leases or HTTP, and never opens a path of the workspace: what is in it comes through
-//! [`WorkspaceSource`] and goes through [`WorkspaceSink`].
+//! `local`, `s3`, `redis`, `sql` and `none`, the head protocol (stamp, commit, in doubt, tombstone), incremental
+//! snapshot, verified restore, history, pins, collection, forks and archives. **Never knows** Docker, leases or HTTP, and
+//! never opens a path of the workspace: what is in it comes through [`WorkspaceSource`] and goes through
+//! [`WorkspaceSink`].
 //!
 //! **Read first**: [`SnapshotEngine`], then [`SnapshotStore`], then [`Head`].
 //!

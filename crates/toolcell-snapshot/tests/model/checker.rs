@@ -73,10 +73,10 @@ impl Checker {
     }
 
     async fn check_head(&mut self, slot: &ScopeKey, head: &Head, there: &HashSet<&str>) -> Result<(), String> {
-        if let Some(old) = self.heads.get(slot).filter(|old| old.commit != head.commit) {
-            if head.generation <= old.generation || head.token < old.token {
-                return Err(format!("the head went from generation {} back to {}", old.generation, head.generation));
-            }
+        if let Some(old) = self.heads.get(slot).filter(|old| old.commit != head.commit)
+            && (head.generation <= old.generation || head.token < old.token)
+        {
+            return Err(format!("the head went from generation {} back to {}", old.generation, head.generation));
         }
         let holder = *self.tokens.entry((slot.clone(), head.token)).or_insert(head.acquisition);
         if holder != head.acquisition {
