@@ -2,8 +2,9 @@
 //!
 //! **Owns** the format (chunks, packs, trees, manifest, head), the [`SnapshotStore`] trait and the stores `memory`,
 //! `local`, `s3`, `redis`, `sql` and `none`, encryption at rest, the head protocol (stamp, commit, in doubt, tombstone),
-//! incremental snapshot and verified restore. **Never knows** Docker, leases or HTTP, and never opens a path of the workspace: what is in it comes through
-//! [`WorkspaceSource`] and goes through [`WorkspaceSink`].
+//! incremental snapshot, verified restore, history, pins, collection, forks and archives. **Never knows** Docker, leases
+//! or HTTP, and never opens a path of the workspace: what is in it comes through [`WorkspaceSource`] and goes through
+//! [`WorkspaceSink`].
 //!
 //! **Read first**: [`SnapshotEngine`], then [`SnapshotStore`], then [`Head`].
 //!

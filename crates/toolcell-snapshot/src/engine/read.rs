@@ -155,10 +155,7 @@ impl<'a> Reader<'a> {
             tokio::select! {
                 Some((at, read)) = reads.next(), if seals.len() < MAX_SEALS => {
                     fetched_bytes -= held_bytes(plan, at);
-                    files += 1;
-                    let bytes = self.read_bytes.load(Ordering::Relaxed);
-                    self.progress.report(Progress { files, bytes, total_files, ..Progress::begin(Phase::Read) });
-                    match read? {
+                    match self.note(read, &mut files, total_files)? {
                         None => todo.extend(plan.gone(at)),
                         Some((read, Content::Cut(extents))) => apply(plan, read, extents),
                         Some((read, Content::Whole(pieces))) if pieces.is_empty() => apply(plan, read, Vec::new()),
@@ -175,6 +172,13 @@ impl<'a> Reader<'a> {
                 }
             }
         }
+    }
+
+    fn note(&self, read: FileResult, files: &mut u64, total_files: Option<u64>) -> FileResult {
+        *files += 1;
+        let bytes = self.read_bytes.load(Ordering::Relaxed);
+        self.progress.report(Progress { files: *files, bytes, total_files, ..Progress::begin(Phase::Read) });
+        read
     }
 
     fn start<'b>(&'b self, plan: &Plan, at: u32) -> Option<BoxFuture<'b, (u32, FileResult)>> {

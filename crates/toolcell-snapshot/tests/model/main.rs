@@ -20,7 +20,7 @@ mod run;
 mod store;
 mod world;
 
-use run::{Outcome, explore};
+use run::{Outcome, explore, explore_interruptions};
 use toolcell_snapshot::Weakening;
 use world::Scenario;
 
@@ -66,6 +66,17 @@ fn forks_and_readers_keep_what_they_need() {
 #[test]
 fn everything_at_once() {
     holds(Scenario::Everything);
+}
+
+/// Every way to interrupt two of them, as far as the stride goes; the soak takes every step.
+#[test]
+fn no_two_interruptions_break_anything() {
+    let stride = if std::env::var_os("TOOLCELL_MODEL_RUNS").is_some() { 1 } else { 7 };
+    for scenario in [Scenario::Holders, Scenario::Collection, Scenario::Forks] {
+        if let Outcome::Broken { violation, schedule, .. } = explore_interruptions(scenario, stride) {
+            panic!("{scenario:?}: {violation}\n{schedule}");
+        }
+    }
 }
 
 #[test]

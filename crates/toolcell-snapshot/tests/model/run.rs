@@ -28,12 +28,64 @@ impl Dice {
     }
 }
 
+/// In which order actors go on: by dice, or one after the other with two interruptions, at every pair of steps.
+#[derive(Debug, Clone, Copy)]
+struct Interruptions {
+    /// Who is interrupted after how many steps; the second one begins then.
+    first: (usize, usize),
+    second: (usize, usize),
+}
+
+impl Interruptions {
+    /// Who goes on at this step: the first, the second, everybody else to the end, the second to its end, the first.
+    fn next(&self, alive: &BTreeSet<usize>, taken: &[usize]) -> usize {
+        let early = [self.first, self.second]
+            .into_iter()
+            .find(|(actor, steps)| alive.contains(actor) && taken[*actor] < *steps);
+        let is_interrupted = |actor: &usize| [self.first.0, self.second.0].contains(actor);
+        let other = || alive.iter().copied().find(|actor| !is_interrupted(actor));
+        let second = || Some(self.second.0).filter(|actor| alive.contains(actor));
+        early.map(|(actor, _)| actor).or_else(other).or_else(second).unwrap_or(self.first.0)
+    }
+}
+
+/// Every way to interrupt two actors of a scenario, without faults; `stride` leaves out steps of the second.
+pub(crate) fn explore_interruptions(scenario: Scenario, stride: usize) -> Outcome {
+    for (first, second) in scenario.pairs() {
+        for one in 0.. {
+            let mut longest = 0;
+            for two in (0..).step_by(stride) {
+                let order = Interruptions { first: (first, one), second: (second, two) };
+                let (result, schedule, taken) = one_run(scenario, None, 0, Some(order));
+                if let Err(violation) = result {
+                    let violation = format!("{order:?}: {violation}");
+                    return Outcome::Broken { seed: 0, violation, schedule: schedule.join("\n") };
+                }
+                longest = longest.max(taken[first]);
+                if taken[second] < two {
+                    break;
+                }
+            }
+            if longest < one {
+                break;
+            }
+        }
+    }
+    Outcome::Holds
+}
+
+type Run = (Result<(), String>, Vec<String>, Vec<usize>);
+
+fn one_run(scenario: Scenario, rule: Option<Weakening>, seed: u64, order: Option<Interruptions>) -> Run {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().max_blocking_threads(2).build().unwrap();
+    let (mut schedule, mut taken) = (Vec::new(), vec![0; 8]);
+    let result = runtime.block_on(run(scenario, rule, seed, order, &mut schedule, &mut taken));
+    (result, schedule, taken)
+}
+
 pub(crate) fn explore(scenario: Scenario, rule: Option<Weakening>, runs: u64) -> Outcome {
     for seed in 0..runs {
-        let runtime =
-            tokio::runtime::Builder::new_current_thread().enable_time().max_blocking_threads(2).build().unwrap();
-        let mut schedule = Vec::new();
-        let result = runtime.block_on(run(scenario, rule, seed, &mut schedule));
+        let (result, schedule, _) = one_run(scenario, rule, seed, None);
         if let Err(violation) = result {
             return Outcome::Broken { seed, violation, schedule: schedule.join("\n") };
         }
@@ -41,7 +93,14 @@ pub(crate) fn explore(scenario: Scenario, rule: Option<Weakening>, runs: u64) ->
     Outcome::Holds
 }
 
-async fn run(scenario: Scenario, rule: Option<Weakening>, seed: u64, log: &mut Vec<String>) -> Result<(), String> {
+async fn run(
+    scenario: Scenario,
+    rule: Option<Weakening>,
+    seed: u64,
+    order: Option<Interruptions>,
+    log: &mut Vec<String>,
+    taken: &mut [usize],
+) -> Result<(), String> {
     let (world, snapshots) = World::new(rule).await;
     let mut checker =
         Checker::new(open(world.shared.memory.clone(), None).await, world.shared.memory.clone(), world.told.clone());
@@ -50,6 +109,7 @@ async fn run(scenario: Scenario, rule: Option<Weakening>, seed: u64, log: &mut V
     // Some runs change the actor at every step, some seldom; some lose much, some nothing.
     let changes = [2, 4, 10, 25][usize::try_from(dice.roll(4)).unwrap_or_default()];
     let faults = [0, 0, 12, 40][usize::try_from(dice.roll(4)).unwrap_or_default()];
+    let faults = if order.is_some() { 0 } else { faults };
 
     let mut tasks = JoinSet::new();
     let mut alive = BTreeSet::new();
@@ -90,7 +150,9 @@ async fn run(scenario: Scenario, rule: Option<Weakening>, seed: u64, log: &mut V
         if !ready.contains(&current) || dice.roll(changes) == 0 {
             current = ready[usize::try_from(dice.roll(ready.len() as u64)).unwrap_or_default()];
         }
-        if dice.roll(60) == 0 {
+        if let Some(order) = &order {
+            current = order.next(&alive, taken);
+        } else if dice.roll(60) == 0 {
             // A pause: long, while others go on.
             frozen.push((current, 10 + dice.roll(120)));
             continue;
@@ -127,6 +189,7 @@ async fn run(scenario: Scenario, rule: Option<Weakening>, seed: u64, log: &mut V
             waiting.what,
             if fate == Fate::Done { String::new() } else { format!("{fate:?}") }
         ));
+        taken[current] += 1;
         waiting.go(fate);
     }
     Ok(())

@@ -22,6 +22,18 @@ pub(crate) enum Scenario {
     Everything,
 }
 
+impl Scenario {
+    /// Whom to interrupt, first and second.
+    pub(crate) fn pairs(self) -> Vec<(usize, usize)> {
+        match self {
+            Self::Holders => vec![(0, 1)],
+            Self::Collection => vec![(2, 1), (2, 0)],
+            Self::Forks => vec![(0, 2), (1, 2), (2, 0)],
+            Self::Everything => vec![(2, 3)],
+        }
+    }
+}
+
 pub(crate) struct World {
     pub(crate) shared: Arc<Shared>,
     pub(crate) told: Arc<Mutex<Told>>,
