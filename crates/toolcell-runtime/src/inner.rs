@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use toolcell_lease::ExecutionGuard;
-use toolcell_model::{AgentName, CallRef, Clock, ScopeKey, ScopeTuple};
+use toolcell_model::{AgentName, CallRef, Clock, ScopeKey, ScopeTuple, TenantId};
 use toolcell_sandbox::SandboxProvider;
 use toolcell_snapshot::SnapshotEngine;
 use toolcell_state::StateStore;
@@ -47,10 +47,17 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Inner {
     /// The slot of this tuple; one object per key.
-    pub(crate) fn slot(&self, tuple: ScopeTuple) -> Arc<Slot> {
-        let fresh = Slot::persisted(tuple);
+    pub(crate) fn slot(&self, tuple: &ScopeTuple) -> Arc<Slot> {
+        let slot = self.slot_of_key(&tuple.key(), tuple.tenant());
+        slot.tell_scope(tuple.scope());
+        slot
+    }
+
+    /// The slot of this key; for those of which nothing but the key is known.
+    pub(crate) fn slot_of_key(&self, key: &ScopeKey, tenant: &TenantId) -> Arc<Slot> {
         let mut slots = lock(&self.slots);
-        Arc::clone(slots.entry(fresh.key.clone()).or_insert_with(|| Arc::new(fresh)))
+        let fresh = || Arc::new(Slot::persisted(key.clone(), tenant.clone()));
+        Arc::clone(slots.entry(key.clone()).or_insert_with(fresh))
     }
 
     pub(crate) fn known_slots(&self) -> Vec<Arc<Slot>> {

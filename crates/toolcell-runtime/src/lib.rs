@@ -8,11 +8,13 @@
 
 mod agent;
 mod batch;
+mod bounded_store;
 mod call;
 pub mod config;
 mod error;
 mod explain;
 mod inner;
+mod operate;
 mod output;
 mod recover;
 mod session;
@@ -24,6 +26,7 @@ pub use call::LiveOutput;
 pub use config::Config;
 pub use error::{StartError, SubmitError, chain};
 pub use explain::{ExplainError, Explanation, Hypothesis, RecordedCases};
+pub use operate::{HeadView, HolderView, OperateError, Residence, SlotFault, SlotIdentity, SlotView};
 pub use output::{MAX_OUTPUT_PAGE_BYTES, MAX_STREAM_BYTES, OutputPage};
 pub use session::{SessionChange, SessionError, SessionPermissions, SessionRules};
 pub use start::{Role, Runtime};

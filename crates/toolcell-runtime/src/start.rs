@@ -1,6 +1,7 @@
 //! Starting and ending a runtime.
 
 use crate::agent;
+use crate::bounded_store::BoundedStore;
 use crate::batch::{Batch, BatchRequest};
 use crate::config::{Config, Durability, IdSecret, LeaseUrl, SnapshotStoreKind, StateUrl};
 use crate::error::{StartError, SubmitError};
@@ -43,7 +44,7 @@ pub enum Role {
 /// A running Toolcell. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Runtime {
-    inner: Arc<Inner>,
+    pub(crate) inner: Arc<Inner>,
     _held: Option<Arc<File>>,
 }
 
@@ -73,6 +74,8 @@ impl Runtime {
         };
         let secret = id_secret(&config)?;
         let open_engine = async |store: Arc<dyn SnapshotStore>| {
+            let limit = Duration::from_millis(config.snapshots.timeout_ms);
+            let store = Arc::new(BoundedStore::new(store, limit));
             let engine = SnapshotEngine::open(store, *secret.expose(), Arc::clone(&clock)).await;
             engine.map_err(StartError::Snapshots)
         };

@@ -151,13 +151,30 @@ pub struct SnapshotsConfig {
     pub durability: Durability,
     /// With `lazy`: a snapshot starts within this time of the first unsaved change.
     pub max_lag_ms: u64,
+    /// Longest time of one request to the store; a later answer counts as none.
+    pub timeout_ms: u64,
+    /// Snapshots of a slot that are kept; the newest one always is.
+    pub keep_last: u32,
+    /// Older ones are kept, too, until they are of this age.
+    pub keep_age_ms: Option<u64>,
+    /// Beyond this much of a slot older snapshots go, whatever else keeps them.
+    pub keep_bytes: Option<ByteSize>,
     /// 64 hex digits; names of stored content derive from it. Made at first start if absent.
     pub id_secret: Option<IdSecret>,
 }
 
 impl Default for SnapshotsConfig {
     fn default() -> Self {
-        Self { store: SnapshotStoreKind::Local, durability: Durability::Lazy, max_lag_ms: 2000, id_secret: None }
+        Self {
+            store: SnapshotStoreKind::Local,
+            durability: Durability::Lazy,
+            max_lag_ms: 2000,
+            timeout_ms: 60_000,
+            keep_last: 10,
+            keep_age_ms: None,
+            keep_bytes: None,
+            id_secret: None,
+        }
     }
 }
 

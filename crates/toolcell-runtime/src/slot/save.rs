@@ -88,8 +88,15 @@ impl Inner {
             if !residency.is_usable() {
                 return;
             }
+            let began = self.clock.monotonic();
             let saved = self.save(residency, residency.changes()).await;
-            wait = if saved.is_ok() { lag } else { (wait * 2).max(FIRST_PAUSE).min(LONGEST_PAUSE) };
+            // What changed during the save waits since then, not since its end.
+            let took = self.clock.monotonic().saturating_duration_since(began);
+            wait = if saved.is_ok() {
+                lag.saturating_sub(took)
+            } else {
+                (wait * 2).max(FIRST_PAUSE).min(LONGEST_PAUSE)
+            };
             if let Err(error) = saved {
                 tracing::error!(
                     slot = slot.key.as_str(),

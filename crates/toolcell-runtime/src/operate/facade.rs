@@ -1,0 +1,86 @@
+//! The operations as the faces call them. Each is a task of the runtime's own: a client that goes away halfway changes
+//! nothing of what it has asked for.
+
+use super::{OperateError, SlotIdentity, SlotView};
+use crate::inner::Inner;
+use crate::start::Runtime;
+use std::sync::Arc;
+use toolcell_model::{ScopeKey, SnapshotId, TenantId};
+use toolcell_state::{Cursor, Page};
+
+impl Runtime {
+    /// A page of the tenant's slots, by key. A page may have fewer than `limit` slots although more follow.
+    ///
+    /// # Errors
+    /// [`OperateError`].
+    pub async fn slots(
+        &self,
+        tenant: &TenantId,
+        cursor: Option<&Cursor>,
+        limit: usize,
+    ) -> Result<Page<SlotView>, OperateError> {
+        self.inner.list_slots(tenant, cursor, limit).await
+    }
+
+    /// One slot.
+    ///
+    /// # Errors
+    /// [`OperateError`].
+    pub async fn slot(&self, tenant: &TenantId, key: &ScopeKey) -> Result<SlotView, OperateError> {
+        self.inner.show_slot(tenant, key).await
+    }
+
+    /// The slot that calls of this identity share, if it has ever been used.
+    ///
+    /// # Errors
+    /// [`OperateError`].
+    pub async fn slot_of(&self, named: &SlotIdentity) -> Result<Option<SlotView>, OperateError> {
+        self.inner.find_slot(named).await
+    }
+
+    /// Makes the slot of this identity known without starting anything in it, so that it can be filled from an archive.
+    ///
+    /// # Errors
+    /// [`OperateError`].
+    pub async fn make_slot(&self, named: &SlotIdentity) -> Result<SlotView, OperateError> {
+        let key = self.inner.make_known(&self.inner.tuple_of(named)?).await?;
+        self.inner.show_slot(&named.tenant, &key).await
+    }
+
+    /// Saves a slot and removes its container when its calls have ended. The next call starts a new one.
+    ///
+    /// # Errors
+    /// [`OperateError`]; where it could not be saved everything stays as it is.
+    pub async fn stop_slot(&self, tenant: &TenantId, key: &ScopeKey) -> Result<(), OperateError> {
+        let (tenant, key) = (tenant.clone(), key.clone());
+        self.operate(move |inner| async move { inner.operate_stop(&tenant, &key).await }).await
+    }
+
+    /// Saves a slot now, beside its calls; answers with the newest snapshot.
+    ///
+    /// # Errors
+    /// [`OperateError`].
+    pub async fn snapshot_slot(&self, tenant: &TenantId, key: &ScopeKey) -> Result<SnapshotId, OperateError> {
+        let (tenant, key) = (tenant.clone(), key.clone());
+        self.operate(move |inner| async move { inner.operate_snapshot(&tenant, &key).await }).await
+    }
+
+    /// Deletes a slot with everything that was saved of it, when its calls have ended. The next call in it starts empty.
+    ///
+    /// # Errors
+    /// [`OperateError`]; before its head is replaced nothing has changed.
+    pub async fn delete_slot(&self, tenant: &TenantId, key: &ScopeKey) -> Result<(), OperateError> {
+        let (tenant, key) = (tenant.clone(), key.clone());
+        self.operate(move |inner| async move { inner.operate_delete(&tenant, &key).await }).await
+    }
+
+    /// Runs an operation to its end, whether or not somebody still waits for it.
+    pub(super) async fn operate<T, F>(&self, work: impl FnOnce(Arc<Inner>) -> F) -> Result<T, OperateError>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, OperateError>> + Send + 'static,
+    {
+        let work = work(Arc::clone(&self.inner));
+        self.inner.tasks.spawn(work).await.unwrap_or_else(|error| Err(OperateError::Internal(error.to_string())))
+    }
+}
