@@ -145,12 +145,7 @@ mod tests {
             std::future::pending().await
         }
 
-        async fn head_cas(
-            &self,
-            _: &ScopeKey,
-            _: Option<&HeadVersion>,
-            _: Bytes,
-        ) -> Result<HeadVersion, StoreError> {
+        async fn head_cas(&self, _: &ScopeKey, _: Option<&HeadVersion>, _: Bytes) -> Result<HeadVersion, StoreError> {
             std::future::pending().await
         }
     }

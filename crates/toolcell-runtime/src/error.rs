@@ -2,6 +2,7 @@
 
 use crate::session::SessionError;
 use std::path::PathBuf;
+use std::time::Duration;
 use toolcell_lease::{GuardOpenError, LeaseError};
 use toolcell_model::{CallId, Ran, Retry, RuntimeFault, ScopeKey, SnapshotId};
 use toolcell_permission::RuleError;
@@ -161,6 +162,8 @@ pub(crate) enum CallError {
     },
     #[error("the workspace could not be saved")]
     Snapshot(#[source] SnapshotError),
+    #[error("earlier changes of this slot are not saved after {} ms of waiting, and no more are made before", waited.as_millis())]
+    SaveOverdue { waited: Duration },
     #[error("the sandbox failed")]
     Sandbox(#[source] SandboxError),
     #[error("the call's state could not be recorded")]
@@ -199,6 +202,7 @@ impl CallError {
             Self::Head(error) => store_code(error.kind()),
             Self::Restore { source, .. } => store_code(source.kind()),
             Self::Snapshot(error) => store_code(error.kind()),
+            Self::SaveOverdue { .. } => "store_unavailable",
             Self::Sandbox(error) => error.code(),
             Self::Session(_) => "session_permissions_unreadable",
             Self::State(StateError::NoSpace { .. }) => "no_space",
@@ -220,7 +224,7 @@ impl CallError {
 
     pub(crate) fn retry(&self) -> Retry {
         match self {
-            Self::SlotBusy { .. } => Retry::Later,
+            Self::SlotBusy { .. } | Self::SaveOverdue { .. } => Retry::Later,
             Self::Lease(error) => error.retry(),
             Self::Stamp(error) => error.retry(),
             Self::Head(error) => error.retry(),
@@ -254,6 +258,7 @@ impl CallError {
             Self::Restore { source, .. } => source.kind(),
             Self::Snapshot(error) => error.kind(),
             Self::SlotBusy { .. }
+            | Self::SaveOverdue { .. }
             | Self::Lease(_)
             | Self::State(_)
             | Self::Workspace(_)
@@ -274,7 +279,9 @@ impl CallError {
                 "the changes stay in the container; whether they are saved is found out at the next save"
             }
             ErrorKind::Denied => "check the credentials and rights of the snapshot store in [snapshots]",
-            ErrorKind::NoSpace => "free space in the snapshot store; what is not saved stays in the container until then",
+            ErrorKind::NoSpace => {
+                "free space in the snapshot store; what is not saved stays in the container until then"
+            }
             ErrorKind::Unavailable => "what is not saved stays in the container, and saving is tried again",
             ErrorKind::NotFound
             | ErrorKind::AlreadyExists

@@ -1,5 +1,6 @@
 //! What every task of a runtime shares.
 
+use crate::activity::Begun;
 use crate::agent::Agent;
 use crate::batch::Running;
 use crate::config::Config;
@@ -29,6 +30,8 @@ pub(crate) struct Inner {
     pub(crate) scratch: SnapshotEngine,
     pub(crate) provider: Arc<dyn SandboxProvider>,
     pub(crate) outputs: OutputStore,
+    /// What is under way for which slot.
+    pub(crate) activities: Mutex<HashMap<ScopeKey, Vec<Begun>>>,
     pub(crate) slots: Mutex<HashMap<ScopeKey, Arc<Slot>>>,
     /// Calls that can be cancelled.
     pub(crate) running: Mutex<HashMap<CallRef, Running>>,

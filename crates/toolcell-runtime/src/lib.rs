@@ -6,6 +6,7 @@
 //! No tool runs but through `call`, which has a permit to show; no slot becomes resident but through
 //! `slot::acquire`, which has stamped the head; no residency ends but through `slot::stop`, which has saved it.
 
+mod activity;
 mod agent;
 mod batch;
 mod bounded_store;
@@ -21,6 +22,7 @@ mod session;
 mod slot;
 mod start;
 
+pub use activity::Activity;
 pub use batch::{Batch, BatchRequest};
 pub use call::LiveOutput;
 pub use config::Config;

@@ -1,8 +1,8 @@
 //! Starting and ending a runtime.
 
 use crate::agent;
-use crate::bounded_store::BoundedStore;
 use crate::batch::{Batch, BatchRequest};
+use crate::bounded_store::BoundedStore;
 use crate::config::{Config, Durability, IdSecret, LeaseUrl, SnapshotStoreKind, StateUrl};
 use crate::error::{StartError, SubmitError};
 use crate::explain::{ExplainError, Explanation, Hypothesis};
@@ -102,6 +102,7 @@ impl Runtime {
             scratch,
             provider: Arc::new(provider),
             outputs,
+            activities: std::sync::Mutex::default(),
             slots: std::sync::Mutex::default(),
             running: std::sync::Mutex::default(),
             open_batches: std::sync::atomic::AtomicUsize::new(0),

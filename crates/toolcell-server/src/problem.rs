@@ -4,7 +4,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use toolcell_model::RuntimeFault;
-use toolcell_runtime::{ExplainError, SessionError, StateError, SubmitError, chain};
+use toolcell_runtime::{ExplainError, OperateError, SessionError, StateError, SubmitError, chain};
 
 /// A problem document.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -96,6 +96,31 @@ impl From<ExplainError> for Problem {
                 Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail)
             }
         }
+    }
+}
+
+impl From<OperateError> for Problem {
+    fn from(error: OperateError) -> Self {
+        let mut detail = chain(&error);
+        if let Some(hint) = error.hint() {
+            detail.push_str("; ");
+            detail.push_str(&hint);
+        }
+        let code = error.code();
+        let status = match code {
+            "invalid_request" => StatusCode::BAD_REQUEST,
+            "not_found" | "unknown_agent" => StatusCode::NOT_FOUND,
+            "identity_required" | "archive_malformed" | "too_large" => StatusCode::UNPROCESSABLE_ENTITY,
+            "slot_busy" | "target_not_empty" | "head_missing" | "lease_lost" | "no_store" => StatusCode::CONFLICT,
+            "snapshot_corrupt" | "internal" => StatusCode::INTERNAL_SERVER_ERROR,
+            "no_space" => StatusCode::INSUFFICIENT_STORAGE,
+            _ => StatusCode::SERVICE_UNAVAILABLE,
+        };
+        if status.is_server_error() {
+            tracing::error!(code, detail, "an operation on a slot failed");
+        }
+        let title = status.canonical_reason().unwrap_or("Error").to_owned();
+        Self::with_title(status, code, title, detail, error.retry_after_ms())
     }
 }
 

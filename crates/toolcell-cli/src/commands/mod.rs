@@ -8,4 +8,6 @@ pub(crate) mod image;
 pub(crate) mod rules;
 pub(crate) mod run;
 pub(crate) mod serve;
+pub(crate) mod slots;
 pub(crate) mod version;
+pub(crate) mod which;

@@ -234,7 +234,7 @@ impl Inner {
                     // it waits for the store, calls that only read go on.
                     drop(place);
                     tokio::select! {
-                        saved = self.save(&residency, residency.changes()) => saved?,
+                        saved = self.save_in_time(&residency) => saved?,
                         () = attention.cancel.cancelled() => return Err(CallError::CancelledBeforeStart),
                     }
                 }

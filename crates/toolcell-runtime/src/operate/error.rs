@@ -144,7 +144,9 @@ impl OperateError {
             Self::Commit { source, .. } if source.kind() == ErrorKind::DurabilityUnknown => {
                 Some("look at the slot's history before doing it again".to_owned())
             }
-            Self::TargetNotEmpty { key } => Some(format!("choose another target, or first `toolcell slots delete {key}`")),
+            Self::TargetNotEmpty { key } => {
+                Some(format!("choose another target, or first `toolcell slots delete {key}`"))
+            }
             Self::Busy { .. } => Some("wait for its calls, or stop the process that holds it".to_owned()),
             Self::NoSlot { .. } => Some("`toolcell slots list` shows what there is".to_owned()),
             Self::NoSnapshot { key, .. } => Some(format!("`toolcell snapshots list {key}` shows what there is")),

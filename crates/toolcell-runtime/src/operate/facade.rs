@@ -2,6 +2,7 @@
 //! nothing of what it has asked for.
 
 use super::{OperateError, SlotIdentity, SlotView};
+use crate::activity::Activity;
 use crate::inner::Inner;
 use crate::start::Runtime;
 use std::sync::Arc;
@@ -28,6 +29,20 @@ impl Runtime {
     /// [`OperateError`].
     pub async fn slot(&self, tenant: &TenantId, key: &ScopeKey) -> Result<SlotView, OperateError> {
         self.inner.show_slot(tenant, key).await
+    }
+
+    /// What is being done for a slot at this moment, in this process.
+    #[must_use]
+    pub fn activity(&self, key: &ScopeKey) -> Option<Activity> {
+        self.inner.activity(key)
+    }
+
+    /// As [`Runtime::activity`], for the slot that calls of this identity share.
+    ///
+    /// # Errors
+    /// [`OperateError::UnknownAgent`], [`OperateError::IdentityRequired`].
+    pub fn activity_of(&self, named: &SlotIdentity) -> Result<Option<Activity>, OperateError> {
+        Ok(self.inner.activity(&self.inner.tuple_of(named)?.key()))
     }
 
     /// The slot that calls of this identity share, if it has ever been used.

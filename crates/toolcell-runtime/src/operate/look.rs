@@ -210,10 +210,5 @@ impl Inner {
 }
 
 fn head_view(head: Head) -> HeadView {
-    HeadView {
-        snapshot: head.snapshot,
-        generation: head.generation,
-        token: head.token,
-        written_at: head.written_at,
-    }
+    HeadView { snapshot: head.snapshot, generation: head.generation, token: head.token, written_at: head.written_at }
 }

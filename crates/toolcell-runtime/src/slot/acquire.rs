@@ -74,7 +74,10 @@ impl Inner {
             }
             *place = None;
         }
+        let fetching = self.doing(&slot.key, "fetching the image");
         let image = self.provider.image(&spec.image).await.map_err(CallError::Sandbox)?;
+        drop(fetching);
+        let _starting = self.doing(&slot.key, "starting a container");
         let residency = Arc::new(self.begin_residency(slot, &Plan { spec, image, idle_timeout }).await?);
         *place = Some(Arc::clone(&residency));
         Ok(Some(residency))
@@ -273,6 +276,7 @@ impl Inner {
             sink.finish_empty().await.map_err(CallError::Sandbox)?;
             return Ok((SlotIndex::empty(), None));
         };
+        let _restoring = self.doing(&slot.key, "restoring the workspace");
         let receipt = self.snapshots.restore(&slot.key, snapshot, &spec.persist, &sink).await;
         let receipt = match receipt {
             Ok(receipt) => receipt,
@@ -288,8 +292,7 @@ impl Inner {
         );
         let source = GuestSource { link, roots: &spec.persist };
         let index = self.snapshots.index_after_restore(&slot.key, snapshot, &spec.persist, &source).await;
-        let index =
-            index.map_err(|source| CallError::Restore { slot: slot.key.clone(), offer: None, source })?;
+        let index = index.map_err(|source| CallError::Restore { slot: slot.key.clone(), offer: None, source })?;
         Ok((index, Some(snapshot)))
     }
 

@@ -29,6 +29,8 @@ impl Inner {
             // Another holder's, or being taken apart: what is there now must not become the newest snapshot.
             return Err(CallError::LeaseLost);
         }
+        let slot = saver.writer.slot().clone();
+        let _saving = self.doing(&slot, "saving the workspace");
         let until = residency.changes();
         let saver = &mut *saver;
         let source = residency.source();
@@ -63,6 +65,14 @@ impl Inner {
         Ok(())
     }
 
+    /// Saves what is there, for a call that may not add to it before; it does not wait longer than for a held slot. What
+    /// was begun by then counts if it counts.
+    pub(crate) async fn save_in_time(&self, residency: &Residency) -> Result<(), CallError> {
+        let limit = Duration::from_millis(self.config.lease.wait_ms);
+        let saved = tokio::time::timeout(limit, self.save(residency, residency.changes())).await;
+        saved.unwrap_or(Err(CallError::SaveOverdue { waited: limit }))
+    }
+
     /// With `lazy`, makes sure that a task saves within the lag; it goes on for as long as there is something to save.
     pub(crate) fn save_lazily(self: &Arc<Self>, slot: &Arc<Slot>, residency: &Arc<Residency>) {
         let lazy = self.config.snapshots.durability == Durability::Lazy;
@@ -92,11 +102,8 @@ impl Inner {
             let saved = self.save(residency, residency.changes()).await;
             // What changed during the save waits since then, not since its end.
             let took = self.clock.monotonic().saturating_duration_since(began);
-            wait = if saved.is_ok() {
-                lag.saturating_sub(took)
-            } else {
-                (wait * 2).max(FIRST_PAUSE).min(LONGEST_PAUSE)
-            };
+            wait =
+                if saved.is_ok() { lag.saturating_sub(took) } else { (wait * 2).max(FIRST_PAUSE).min(LONGEST_PAUSE) };
             if let Err(error) = saved {
                 tracing::error!(
                     slot = slot.key.as_str(),

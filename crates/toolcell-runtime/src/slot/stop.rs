@@ -109,9 +109,8 @@ impl Inner {
 
     async fn stop_if_idle(&self, slot: &Slot) {
         let Ok(Some(residency)) = slot.residency.try_lock().map(|residency| residency.clone()) else { return };
-        let is_idle = || {
-            self.clock.monotonic().saturating_duration_since(residency.last_active()) >= residency.idle_timeout
-        };
+        let is_idle =
+            || self.clock.monotonic().saturating_duration_since(residency.last_active()) >= residency.idle_timeout;
         if !is_idle() {
             return;
         }
@@ -127,12 +126,7 @@ impl Inner {
     }
 
     /// Saves before it takes the place: a store that is slow or gone keeps no call out.
-    async fn stop_idle(
-        &self,
-        slot: &Slot,
-        residency: &Residency,
-        is_idle: impl Fn() -> bool,
-    ) -> Result<(), CallError> {
+    async fn stop_idle(&self, slot: &Slot, residency: &Residency, is_idle: impl Fn() -> bool) -> Result<(), CallError> {
         if !slot.is_ephemeral() && residency.is_usable() {
             self.save(residency, residency.changes()).await?;
         }

@@ -7,6 +7,7 @@ mod operator;
 mod output;
 mod permissions;
 mod sessions;
+mod slots;
 
 use crate::auth::{Gate, check};
 use crate::problem::Problem;
@@ -35,6 +36,11 @@ pub(crate) fn router(runtime: Runtime, gate: Gate) -> Router {
         .route("/v1/batches/{batch}", get(batches::show))
         .route("/v1/sessions/{session}/permissions", get(sessions::show).put(sessions::change))
         .route("/v1/permissions/explain", post(permissions::explain))
+        .route("/v1/activity", get(slots::activity))
+        .route("/v1/slots", get(slots::list).post(slots::make))
+        .route("/v1/slots/{key}", get(slots::show).delete(slots::delete))
+        .route("/v1/slots/{key}/snapshot", post(slots::snapshot))
+        .route("/v1/slots/{key}/stop", post(slots::stop))
         .route("/operator/run", post(operator::run))
         .route_layer(middleware::from_fn_with_state(gate, check))
         .fallback(no_endpoint)

@@ -1,5 +1,7 @@
 //! Requests and results as JSON.
 
+pub mod slots;
+
 use crate::problem::Problem;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
