@@ -26,6 +26,7 @@ mod hostile;
 mod http_face;
 mod images;
 mod permissions;
+mod quiesce;
 mod recovery;
 mod scopes;
 mod shell_programs;

@@ -19,8 +19,8 @@ const MAGIC: [u8; 8] = *b"toolcell";
 
 /// The oldest protocol that this build speaks.
 pub const PROTOCOL_MIN: u16 = 1;
-/// The newest protocol that this build speaks.
-pub const PROTOCOL_MAX: u16 = 1;
+/// The newest protocol that this build speaks. 2: `Quiesce` and `Resume`.
+pub const PROTOCOL_MAX: u16 = 2;
 
 /// A container's secret. Its `Debug` shows nothing.
 #[derive(Clone)]

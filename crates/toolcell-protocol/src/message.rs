@@ -175,6 +175,20 @@ pub enum HostMessage {
     },
     /// End everything and exit.
     Shutdown,
+    /// Stop every tool process, so that a snapshot sees one moment. Answered by [`GuestMessage::Quiesced`] once all of
+    /// them stand still. They go on after [`HostMessage::Resume`], when the host is lost, or after `max_ms`. An exec
+    /// that comes meanwhile begins afterwards. Since protocol 2.
+    Quiesce {
+        /// Operation.
+        op: Op,
+        /// They stand still for at most this long.
+        max_ms: u64,
+    },
+    /// Let the tool processes go on. Answered by [`GuestMessage::Resumed`]. Since protocol 2.
+    Resume {
+        /// Operation.
+        op: Op,
+    },
 }
 
 /// Guest to host.
@@ -285,6 +299,20 @@ pub enum GuestMessage {
     Restored {
         /// Operation.
         op: Op,
+    },
+    /// Answer to [`HostMessage::Quiesce`]: every tool process stands still.
+    Quiesced {
+        /// Operation.
+        op: Op,
+        /// How many.
+        processes: u32,
+    },
+    /// Answer to [`HostMessage::Resume`].
+    Resumed {
+        /// Operation.
+        op: Op,
+        /// They stood still until now; otherwise their time was over, and what was read is of several moments.
+        in_time: bool,
     },
 }
 

@@ -66,6 +66,10 @@ impl SnapshotStore for BoundedStore {
         self.store.keeps_nothing()
     }
 
+    fn is_durable(&self) -> bool {
+        self.store.is_durable()
+    }
+
     async fn put_if_absent(&self, name: &ObjectName, data: Bytes) -> Result<(), StoreError> {
         self.write(name.as_str(), self.store.put_if_absent(name, data)).await
     }

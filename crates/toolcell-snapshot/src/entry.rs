@@ -136,6 +136,10 @@ pub trait WorkspaceSource: Send + Sync {
     /// [`SourceError::Vanished`] leaves the entry out of the snapshot, any other error fails it. A file that has become
     /// a directory, or the reverse, has vanished.
     async fn fetch(&self, request: FetchRequest) -> Result<Fetched, SourceError>;
+
+    /// Nothing more is read for this snapshot: a source that keeps the workspace still lets it go on. Not called for a
+    /// snapshot that fails or is dropped before; a source that is dropped lets go by itself.
+    async fn done_reading(&self) {}
 }
 
 /// What is kept about an entry besides its content.

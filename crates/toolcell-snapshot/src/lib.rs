@@ -38,6 +38,7 @@ pub use index::SlotIndex;
 pub use receipt::{RestoreReceipt, SnapshotReceipt};
 pub use store::{
     HeadRecord, HeadVersion, ListPage, Listed, LocalStore, MAX_HEAD_BYTES, MAX_OBJECT_BYTES, MemoryStore, NoneStore,
-    ObjectName, ObjectPrefix, SnapshotStore, StoreKind,
+    ObjectName, ObjectPrefix, PostgresError, PostgresStore, ProbeError, RedisConfig, RedisError, RedisStore, S3Config,
+    S3Credentials, S3Store, SnapshotStore, SqliteObjects, StoreKind,
 };
 pub use toolcell_model::Retry;

@@ -4,6 +4,9 @@ mod local;
 mod memory;
 mod name;
 mod none;
+mod redis;
+mod s3;
+mod sql;
 
 use crate::error::StoreError;
 use async_trait::async_trait;
@@ -14,6 +17,9 @@ pub use local::LocalStore;
 pub use memory::MemoryStore;
 pub use name::{ObjectName, ObjectPrefix};
 pub use none::NoneStore;
+pub use redis::{RedisConfig, RedisError, RedisStore};
+pub use s3::{ProbeError, S3Config, S3Credentials, S3Store};
+pub use sql::{PostgresError, PostgresStore, SqliteObjects};
 
 /// Largest object that a store takes or gives back. A larger one is [`StoreError::TooLarge`], before it is read.
 pub const MAX_OBJECT_BYTES: u64 = 64 * 1024 * 1024;
@@ -28,6 +34,12 @@ pub enum StoreKind {
     Memory,
     /// A directory of this host.
     Local,
+    /// A bucket of an S3-compatible service.
+    S3,
+    /// Redis.
+    Redis,
+    /// A relational database.
+    Sql,
     /// Keeps nothing.
     None,
 }
@@ -76,6 +88,12 @@ pub trait SnapshotStore: std::fmt::Debug + Send + Sync + 'static {
     /// Whether it throws objects away by design. Heads are kept for as long as the process lives, to fence.
     fn keeps_nothing(&self) -> bool {
         false
+    }
+
+    /// Whether what a write has returned for survives the loss of the machine, as far as the store says. Where it does
+    /// not, no result may call itself durable.
+    fn is_durable(&self) -> bool {
+        true
     }
 
     /// Writes an object that is not there yet.

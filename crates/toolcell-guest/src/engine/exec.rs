@@ -40,6 +40,9 @@ impl Engine {
     /// Starts a tool.
     pub(super) fn exec(&mut self, op: Op, reference: String, spec: ExecSpec) {
         self.note_op(op);
+        if self.hold_back(op, &reference, &spec) {
+            return;
+        }
         if let Err(error) = self.try_exec(op, reference, spec) {
             self.say(&GuestMessage::Failed { op, error });
         }
@@ -359,6 +362,11 @@ impl Engine {
     /// Stops a call because the host, or the end of the guest, wants it.
     pub(super) fn cancel(&mut self, op: Op) {
         let now = now_us();
+        if self.drop_held(op) {
+            let error = failure(ErrorCode::Invalid, "it was cancelled before it began");
+            self.say(&GuestMessage::Failed { op, error });
+            return;
+        }
         if let Some(call) = self.calls.get_mut(&op)
             && call.stop(Cause::Cancelled, now)
             && let Some(keeper) = call.keeper

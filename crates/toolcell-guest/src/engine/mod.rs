@@ -7,6 +7,7 @@ mod keepers;
 mod link;
 mod oom;
 mod output;
+mod quiet;
 
 use crate::args::Args;
 use crate::clock::now_us;
@@ -20,6 +21,7 @@ use call::Call;
 use keepers::Keepers;
 use link::{ENOUGH_OUT_BYTES, Link, Progress};
 use oom::OomCounter;
+use quiet::Quiet;
 use rustix::event::{Timespec, epoll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
@@ -126,6 +128,8 @@ pub(crate) struct Engine {
     next_op: Op,
     /// Calls may have something to say.
     dirty: bool,
+    /// The tools stand still for a snapshot.
+    quiet: Option<Quiet>,
     /// Since when strays of a dead keeper are being ended.
     strays_since: Option<u64>,
     /// When the guest ends, whatever still runs.
@@ -166,6 +170,7 @@ impl Engine {
             oom: OomCounter::open(),
             next_op: 1,
             dirty: false,
+            quiet: None,
             strays_since: None,
             stopping: None,
             scratch: vec![0; SCRATCH_BYTES],
@@ -242,6 +247,7 @@ impl Engine {
         if self.strays_since.is_some() {
             at = at.min(now_us().saturating_add(20_000));
         }
+        at = at.min(self.quiet_wake_at().unwrap_or(u64::MAX));
         if !self.link.is_up() && self.stopping.is_none() {
             let left = self.orphan_ttl_us.saturating_sub(self.outbox.away_us());
             at = at.min(now_us().saturating_add(left).saturating_add(1000));
@@ -260,6 +266,7 @@ impl Engine {
             self.stop();
         }
         self.end_strays(now);
+        self.quiet_timers(now);
         self.call_timers(now);
         // After a dial or a close the socket is another one.
         self.watch_link();
@@ -297,6 +304,8 @@ impl Engine {
         if self.link.is_up() {
             self.outbox.disconnected();
             self.workers.host_lost();
+            // Nobody will say that it is over.
+            self.let_go();
             for call in self.calls.values_mut() {
                 call.detach();
             }
@@ -338,6 +347,8 @@ impl Engine {
             }
             HostMessage::Restore { op, item } => self.work(op, Task::Write(Write::RestoreItem(item))),
             HostMessage::RestoreEnd { op } => self.work(op, Task::Write(Write::RestoreEnd)),
+            HostMessage::Quiesce { op, max_ms } => self.quiesce(op, max_ms),
+            HostMessage::Resume { op } => self.resume(op),
         }
     }
 
@@ -440,6 +451,7 @@ impl Engine {
     fn stop(&mut self) {
         if self.stopping.is_none() {
             self.stopping = Some(now_us().saturating_add(STOPPING_US));
+            self.let_go();
             let live: Vec<Op> = self.calls.values().filter(|call| !call.tree_is_gone()).map(|call| call.op).collect();
             for op in live {
                 self.cancel(op);

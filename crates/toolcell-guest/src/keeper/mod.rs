@@ -8,7 +8,7 @@ pub(crate) mod job;
 mod prepare;
 mod tree;
 
-pub(crate) use tree::descendants;
+pub(crate) use tree::{Frozen, descendants};
 
 use crate::clock::now_us;
 use crate::sys::launch::{ChildStack, Launch, launch};

@@ -2,7 +2,7 @@
 
 use crate::sys::process;
 use rustix::fs::{Mode, OFlags, RawDir};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::mem::MaybeUninit;
 
 /// Most scans in one round of stopping. A fork bomb is frozen in three or four: a process that has been sent a signal
@@ -15,6 +15,7 @@ struct Process {
     pid: i32,
     parent: i32,
     ended: bool,
+    stopped: bool,
 }
 
 /// `pid (any bytes) state parent …`
@@ -28,6 +29,7 @@ fn parse_stat(stat: &[u8]) -> Option<Process> {
         pid: number(stat.get(..open)?)?,
         parent: number(fields.next()?)?,
         ended: matches!(state, b"Z" | b"X" | b"x"),
+        stopped: matches!(state, b"T" | b"t"),
     })
 }
 
@@ -81,6 +83,54 @@ pub(crate) fn descendants(ancestor: i32, excluded: &[i32]) -> Vec<i32> {
     select_descendants(&all_processes(), ancestor, excluded)
 }
 
+/// Processes that were stopped, and will be let go again.
+#[derive(Debug, Default)]
+pub(crate) struct Frozen {
+    /// By number; false: it stood still before, and is left so.
+    seen: BTreeMap<i32, bool>,
+}
+
+impl Frozen {
+    /// Stops every descendant but the keepers, whose children are tools. True if nobody new was found and everybody
+    /// stands still.
+    pub(crate) fn round(&mut self, ancestor: i32, keepers: &[i32]) -> bool {
+        let processes = all_processes();
+        let tools: BTreeSet<i32> = select_descendants(&processes, ancestor, &[]).into_iter().collect();
+        let mut still = true;
+        for process in
+            processes.iter().filter(|process| tools.contains(&process.pid) && !keepers.contains(&process.pid))
+        {
+            if let std::collections::btree_map::Entry::Vacant(vacant) = self.seen.entry(process.pid) {
+                vacant.insert(!process.stopped);
+                if !process.stopped {
+                    process::signal(process.pid, libc::SIGSTOP);
+                    still = false;
+                }
+            } else if !process.stopped {
+                // It had not taken the signal yet, or somebody has let it go on.
+                process::signal(process.pid, libc::SIGSTOP);
+                still = false;
+            }
+        }
+        still
+    }
+
+    /// How many were stopped.
+    pub(crate) fn count(&self) -> usize {
+        self.seen.values().filter(|stopped| **stopped).count()
+    }
+
+    /// Lets go of whoever was stopped here.
+    pub(crate) fn thaw(&mut self) {
+        // Children before parents: a shell that waits must not find a child that still stands.
+        for (pid, stopped) in std::mem::take(&mut self.seen).into_iter().rev() {
+            if stopped {
+                process::signal(pid, libc::SIGCONT);
+            }
+        }
+    }
+}
+
 /// Asks every descendant to end. Returns whom.
 pub(crate) fn terminate(ancestor: i32) -> Vec<i32> {
     let found = descendants(ancestor, &[]);
@@ -120,7 +170,7 @@ mod tests {
     #[test]
     fn the_name_of_a_process_cannot_forge_its_parent() {
         let process = parse_stat(b"42 (a) R 1 (b)) S 7 42 42 0 -1").unwrap();
-        assert_eq!(process, Process { pid: 42, parent: 7, ended: false });
+        assert_eq!(process, Process { pid: 42, parent: 7, ended: false, stopped: false });
         assert!(parse_stat(b"43 (x) Z 7 43").unwrap().ended);
         for broken in [&b""[..], b"42", b"42 (x", b"42 (x) S", b"(x) S 1", b"42 (x) S y"] {
             assert_eq!(parse_stat(broken), None);
@@ -129,7 +179,7 @@ mod tests {
 
     #[test]
     fn descendants_are_found_through_the_dead_and_loops_end() {
-        let process = |pid, parent, ended| Process { pid, parent, ended };
+        let process = |pid, parent, ended| Process { pid, parent, ended, stopped: false };
         let list = [
             process(10, 1, false),
             process(11, 10, true),

@@ -6,6 +6,7 @@ mod confinement;
 mod exec;
 mod files;
 mod link;
+mod quiet;
 mod snapshot;
 #[path = "../support/mod.rs"]
 mod support;

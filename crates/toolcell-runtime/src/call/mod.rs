@@ -417,7 +417,7 @@ impl Inner {
             Durable::No
         } else if self.snapshots.keeps_nothing() {
             Durable::NoStore
-        } else if contains {
+        } else if contains && self.snapshots.store().is_durable() {
             Durable::Yes
         } else {
             Durable::No

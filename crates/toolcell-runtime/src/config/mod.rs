@@ -151,6 +151,8 @@ pub struct SnapshotsConfig {
     pub durability: Durability,
     /// With `lazy`: a snapshot starts within this time of the first unsaved change.
     pub max_lag_ms: u64,
+    /// The tools stand still while a snapshot reads.
+    pub quiesce: bool,
     /// Longest time of one request to the store; a later answer counts as none.
     pub timeout_ms: u64,
     /// Snapshots of a slot that are kept; the newest one always is.
@@ -169,6 +171,7 @@ impl Default for SnapshotsConfig {
             store: SnapshotStoreKind::Local,
             durability: Durability::Lazy,
             max_lag_ms: 2000,
+            quiesce: false,
             timeout_ms: 60_000,
             keep_last: 10,
             keep_age_ms: None,

@@ -290,7 +290,7 @@ impl Inner {
             duration_ms = receipt.duration.as_millis(),
             "restored"
         );
-        let source = GuestSource { link, roots: &spec.persist };
+        let source = GuestSource::new(link, &spec.persist, false);
         let index = self.snapshots.index_after_restore(&slot.key, snapshot, &spec.persist, &source).await;
         let index = index.map_err(|source| CallError::Restore { slot: slot.key.clone(), offer: None, source })?;
         Ok((index, Some(snapshot)))

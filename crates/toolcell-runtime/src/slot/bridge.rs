@@ -2,25 +2,38 @@
 //! here, field by field.
 
 use async_trait::async_trait;
+use std::time::Duration;
 use tokio::sync::mpsc::Sender;
 use toolcell_protocol as wire;
-use toolcell_sandbox::{GuestLink, SandboxError};
+use toolcell_sandbox::{GuestLink, Quiet, SandboxError};
 use toolcell_snapshot::{
     EntryKind, FetchRequest, Fetched, Meta, RestoreItem, ScanEntry, SourceError, TimeNs, WorkspaceSink,
     WorkspaceSource, Xattrs,
 };
 
+/// A snapshot that reads for longer than this lets the tools go on, and the log says so.
+const LONGEST_QUIET: Duration = Duration::from_secs(60);
+
 /// A running container's persisted roots, to be read.
 #[derive(Debug)]
 pub(crate) struct GuestSource<'a> {
-    pub(crate) link: &'a GuestLink,
-    pub(crate) roots: &'a [String],
+    link: &'a GuestLink,
+    roots: &'a [String],
+    /// The tools stand still from the scan to the last byte that is read.
+    quiesce: bool,
+    quiet: tokio::sync::Mutex<Option<Quiet>>,
 }
 
 /// A running container's persisted roots, to be filled.
 #[derive(Debug)]
 pub(crate) struct GuestSink<'a> {
     restore: toolcell_sandbox::Restore<'a>,
+}
+
+impl<'a> GuestSource<'a> {
+    pub(crate) fn new(link: &'a GuestLink, roots: &'a [String], quiesce: bool) -> Self {
+        Self { link, roots, quiesce, quiet: tokio::sync::Mutex::new(None) }
+    }
 }
 
 impl<'a> GuestSink<'a> {
@@ -38,6 +51,15 @@ impl<'a> GuestSink<'a> {
 #[async_trait]
 impl WorkspaceSource for GuestSource<'_> {
     async fn scan(&self, sink: Sender<Vec<ScanEntry>>) -> Result<(), SourceError> {
+        if self.quiesce {
+            match self.link.quiesce(LONGEST_QUIET).await {
+                Ok(quiet) => *self.quiet.lock().await = Some(quiet),
+                // A workspace that is saved while it changes is better than one that is not saved.
+                Err(error) => {
+                    tracing::warn!(%error, "the tools could not be stopped; the workspace is saved as it changes")
+                }
+            }
+        }
         let mut scan = self.link.scan(self.roots).map_err(source_error)?;
         while let Some(entries) = scan.next().await.map_err(source_error)? {
             let entries = entries.into_iter().map(scan_entry).collect();
@@ -65,6 +87,18 @@ impl WorkspaceSource for GuestSource<'_> {
             inode: part.inode,
             xattrs: part.xattrs.into_iter().map(|(name, value)| (name.into_vec(), value.into_vec())).collect(),
         })
+    }
+
+    async fn done_reading(&self) {
+        let Some(quiet) = self.quiet.lock().await.take() else { return };
+        match self.link.resume(quiet).await {
+            Ok(true) => {}
+            Ok(false) => tracing::warn!(
+                seconds = LONGEST_QUIET.as_secs(),
+                "reading the workspace took too long: the tools went on meanwhile"
+            ),
+            Err(error) => tracing::warn!(%error, "the guest did not say that the tools go on"),
+        }
     }
 }
 

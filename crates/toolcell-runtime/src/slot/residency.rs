@@ -109,8 +109,8 @@ impl Residency {
         }
     }
 
-    pub(crate) fn source(&self) -> GuestSource<'_> {
-        GuestSource { link: self.sandbox.link(), roots: &self.roots }
+    pub(crate) fn source(&self, quiesce: bool) -> GuestSource<'_> {
+        GuestSource::new(self.sandbox.link(), &self.roots, quiesce)
     }
 
     /// Whether calls may run here.
@@ -167,6 +167,14 @@ impl Residency {
     /// The newest change; a save that begins now has it and all before it.
     pub(crate) fn changes(&self) -> u64 {
         self.changes.load(Ordering::Acquire)
+    }
+
+    /// The newest change, where a call that still runs counts as having changed something since the last look.
+    pub(crate) fn changes_so_far(&self) -> u64 {
+        if self.changing.load(Ordering::Acquire) > 0 {
+            self.changes.fetch_add(1, Ordering::AcqRel);
+        }
+        self.changes()
     }
 
     /// Whether something may not be saved.

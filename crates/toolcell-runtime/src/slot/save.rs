@@ -33,7 +33,7 @@ impl Inner {
         let _saving = self.doing(&slot, "saving the workspace");
         let until = residency.changes();
         let saver = &mut *saver;
-        let source = residency.source();
+        let source = residency.source(self.config.snapshots.quiesce);
         let taken = self.snapshots.snapshot(
             &mut saver.writer,
             &mut saver.index,
@@ -99,7 +99,7 @@ impl Inner {
                 return;
             }
             let began = self.clock.monotonic();
-            let saved = self.save(residency, residency.changes()).await;
+            let saved = self.save(residency, residency.changes_so_far()).await;
             // What changed during the save waits since then, not since its end.
             let took = self.clock.monotonic().saturating_duration_since(began);
             wait =

@@ -19,6 +19,8 @@ pub(crate) struct Ready {
     pub(crate) calls: Vec<LiveCall>,
     pub(crate) next_op: Op,
     pub(crate) shell: Option<Shell>,
+    /// The version that both sides speak.
+    pub(crate) protocol: u16,
 }
 
 /// The container that is expected at the socket.
@@ -113,7 +115,8 @@ async fn shake_hands_unbounded(
     match toolcell_protocol::frame::decode_body(&ready) {
         Ok(GuestMessage::Ready { calls, next_op, shell }) => {
             let shell = Shell::of(shell.as_deref()).map_err(|reason| protocol(identity, reason))?;
-            Ok(GuestLink::new(identity.container.to_owned(), stream, decoder, Ready { calls, next_op, shell }))
+            let ready = Ready { calls, next_op, shell, protocol: side.protocol };
+            Ok(GuestLink::new(identity.container.to_owned(), stream, decoder, ready))
         }
         Ok(_) => Err(protocol(identity, "the first message was not Ready".to_owned())),
         Err(error) => Err(protocol(identity, error.to_string())),

@@ -8,6 +8,7 @@ mod exec;
 mod files;
 mod listen;
 mod queue;
+mod quiet;
 mod shell;
 mod snapshot;
 
@@ -15,6 +16,7 @@ pub use exec::{ExecEvent, ExecHandle};
 pub(crate) use files::WriteRequest;
 pub use files::{FileRead, Written};
 pub(crate) use listen::{GuestListener, HandshakeIdentity, SOCKET_NAME, peer_pid, shake_hands};
+pub use quiet::Quiet;
 pub use shell::Shell;
 pub use snapshot::{Restore, Scan};
 
@@ -56,6 +58,8 @@ pub(crate) struct Shared {
     drained: Notify,
     operations: Mutex<Operations>,
     next_op: AtomicU64,
+    /// The version that both sides speak.
+    protocol: u16,
     live: Vec<LiveCall>,
     shell: Option<Shell>,
     closed: CancellationToken,
@@ -91,6 +95,7 @@ impl GuestLink {
             drained: Notify::new(),
             operations: Mutex::default(),
             next_op: AtomicU64::new(ready.next_op.max(1)),
+            protocol: ready.protocol,
             live: ready.calls,
             shell: ready.shell,
             closed: CancellationToken::new(),
@@ -119,7 +124,7 @@ impl GuestLink {
     }
 
     fn open(&self, bound_bytes: usize) -> Result<Operation, SandboxError> {
-        let op = self.shared.next_op.fetch_add(1, Ordering::Relaxed);
+        let op = self.shared.next_op();
         let queue = Arc::new(OpQueue::new(bound_bytes));
         let mut operations = lock(&self.shared.operations);
         if let Some(reason) = &operations.ended {
@@ -151,6 +156,10 @@ impl GuestLink {
 }
 
 impl Shared {
+    fn next_op(&self) -> Op {
+        self.next_op.fetch_add(1, Ordering::Relaxed)
+    }
+
     fn lost(&self, reason: String) -> SandboxError {
         SandboxError::LinkLost { container: self.container.clone(), reason }
     }
@@ -249,7 +258,9 @@ fn message_op(message: &GuestMessage) -> Option<Op> {
         | GuestMessage::ScanEntries { op, .. }
         | GuestMessage::ScanDone { op }
         | GuestMessage::Fetched { op, .. }
-        | GuestMessage::Restored { op } => Some(*op),
+        | GuestMessage::Restored { op }
+        | GuestMessage::Quiesced { op, .. }
+        | GuestMessage::Resumed { op, .. } => Some(*op),
     }
 }
 

@@ -96,7 +96,9 @@ fn cost(message: &GuestMessage) -> usize {
         | GuestMessage::FileRead { .. }
         | GuestMessage::FileWritten { .. }
         | GuestMessage::ScanDone { .. }
-        | GuestMessage::Restored { .. } => ENTRY,
+        | GuestMessage::Restored { .. }
+        | GuestMessage::Quiesced { .. }
+        | GuestMessage::Resumed { .. } => ENTRY,
     }
 }
 

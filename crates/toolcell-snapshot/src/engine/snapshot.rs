@@ -157,6 +157,7 @@ impl SnapshotEngine {
         let mut plan = planning.await.map_err(defect)?;
         let max_bytes = self.max_workspace_bytes;
         Reader::new(source, sealing.clone(), &*self.clock, roots, max_bytes).read_all(&mut plan).await?;
+        source.done_reading().await;
         let (old_too, roots_too) = (Arc::clone(old), roots.to_vec());
         let building = tokio::task::spawn_blocking(move || {
             let Sealing { keys, known, out } = sealing;

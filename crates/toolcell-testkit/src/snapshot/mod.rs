@@ -1,20 +1,24 @@
 //! The suite of snapshot stores, a store that fails on purpose, and workspaces in real directories.
 
+mod bad_s3;
 mod clock;
 mod dir_sink;
 mod dir_source;
 mod fault;
 mod fixture;
 mod head_suite;
+mod services;
 mod store_suite;
 mod walk;
 
+pub use bad_s3::{BadS3, Manners};
 pub use clock::FixedClock;
 pub use dir_sink::DirSink;
 pub use dir_source::DirSource;
 pub use fault::{Fault, FaultStore, Operation};
 pub use fixture::{backdate, everything_tree, many_files, noise};
 pub use head_suite::*;
+pub use services::service;
 pub use store_suite::*;
 pub use walk::{Facts, describe};
 
@@ -29,16 +33,27 @@ use toolcell_snapshot::SnapshotStore;
 pub trait StoreHarness: Send + Sync {
     /// A handle of its own over the one store, as another process, or the same one after a restart, would have it.
     async fn store(&self) -> Arc<dyn SnapshotStore>;
+
+    /// Largest object that it takes.
+    fn max_object_bytes(&self) -> u64 {
+        toolcell_snapshot::MAX_OBJECT_BYTES
+    }
+
+    /// Largest head that it takes.
+    fn max_head_bytes(&self) -> u64 {
+        toolcell_snapshot::MAX_HEAD_BYTES
+    }
 }
 
 /// No test of a suite takes longer, except one that hangs.
 const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Runs one test of the suite.
+/// Runs one test of the suite. Without a harness there is no such server here, and that was said.
 pub fn run<F: Future<Output = ()>>(
-    harness: impl StoreHarness + 'static,
+    harness: Option<impl StoreHarness + 'static>,
     test: impl FnOnce(Arc<dyn StoreHarness>) -> F,
 ) {
+    let Some(harness) = harness else { return };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let harness = Arc::new(harness);
     let ended = runtime.block_on(async { tokio::time::timeout(TEST_TIMEOUT, test(harness)).await });
@@ -46,7 +61,7 @@ pub fn run<F: Future<Output = ()>>(
 }
 
 /// Makes a module `$name` with one test for each behaviour that any [`SnapshotStore`] must have. `$make` is an
-/// expression for a fresh [`StoreHarness`].
+/// expression for an `Option` of a fresh [`StoreHarness`].
 #[macro_export]
 macro_rules! snapshot_store_conformance {
     ($name:ident, $make:expr) => {

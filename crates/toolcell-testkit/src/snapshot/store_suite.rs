@@ -92,7 +92,7 @@ pub async fn sizes_are_checked_before_reading(harness: Harness) {
     assert_eq!(kind(store.get(&object, 999).await), ErrorKind::TooLarge);
     assert!(store.get(&object, 1000).await.is_ok() && store.get(&object, 1001).await.is_ok());
 
-    let max = usize::try_from(MAX_OBJECT_BYTES).unwrap();
+    let max = usize::try_from(harness.max_object_bytes()).unwrap();
     let most = Bytes::from(vec![0; max + 1]);
     let big = name(&slot, "big");
     assert_eq!(kind(store.put_if_absent(&big, most.clone()).await), ErrorKind::TooLarge);
@@ -100,7 +100,7 @@ pub async fn sizes_are_checked_before_reading(harness: Harness) {
     store.put_if_absent(&big, most.slice(1..)).await.unwrap();
     store.put_if_absent(&name(&slot, "big-1"), most.slice(2..)).await.unwrap();
 
-    let max = usize::try_from(MAX_HEAD_BYTES).unwrap();
+    let max = usize::try_from(harness.max_head_bytes()).unwrap();
     assert_eq!(kind(store.head_cas(&slot, None, most.slice(..max + 1)).await), ErrorKind::TooLarge);
     let version = store.head_cas(&slot, None, most.slice(..max)).await.unwrap();
     store.head_cas(&slot, Some(&version), most.slice(..max - 1)).await.unwrap();
