@@ -56,9 +56,8 @@ impl std::fmt::Debug for RedisStore {
     }
 }
 
-/// What is known of an object.
+/// What is known of an object, besides how many parts it has, which follows from its bytes.
 struct Meta {
-    parts: usize,
     bytes: u64,
     upload: String,
 }
@@ -85,12 +84,11 @@ impl RedisStore {
 
     async fn meta(&self, name: &ObjectName) -> Result<Meta, StoreError> {
         let key = self.meta_key(name);
-        let fields = cmd("HMGET").arg(key).arg("parts").arg("bytes").arg("upload").to_owned();
-        let (parts, bytes, upload): (Option<usize>, Option<u64>, Option<String>) =
-            self.ask(&fields, name.as_str()).await?;
-        match (parts, bytes, upload) {
-            (Some(parts), Some(bytes), Some(upload)) => Ok(Meta { parts, bytes, upload }),
-            (None, None, None) => Err(StoreError::NotFound { object: name.to_string() }),
+        let fields = cmd("HMGET").arg(key).arg("bytes").arg("upload").to_owned();
+        let (bytes, upload): (Option<u64>, Option<String>) = self.ask(&fields, name.as_str()).await?;
+        match (bytes, upload) {
+            (Some(bytes), Some(upload)) => Ok(Meta { bytes, upload }),
+            (None, None) => Err(StoreError::NotFound { object: name.to_string() }),
             _ => Err(StoreError::corrupt(name, "its description is not complete")),
         }
     }
