@@ -30,5 +30,7 @@ mod quiesce;
 mod recovery;
 mod scopes;
 mod shell_programs;
+mod slots;
+mod store_failure;
 mod story;
 mod support;

@@ -139,9 +139,11 @@ impl Answer {
 
 fn refusal(status: StatusCode, problem: &Value) -> Failure {
     let text = |name: &str| problem.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-    // What to do stands behind the last semicolon of a detail that has two parts.
-    let detail = text("detail");
-    let failure = Failure::new(format!("the server answered {status}"), format!("{}: {detail}", text("code")));
+    let failure =
+        Failure::new(format!("the server answered {status}"), format!("{}: {}", text("code"), text("detail")));
+    if let Some(hint) = problem.get("hint").and_then(Value::as_str) {
+        return failure.hint(hint);
+    }
     match status {
         StatusCode::UNAUTHORIZED => failure.hint("--key KEY, or the variable TOOLCELL_KEY"),
         _ => failure,

@@ -19,6 +19,9 @@ pub struct Problem {
     pub code: String,
     /// What, where, and what to do about it.
     pub detail: String,
+    /// What to do about it, where that is not part of the detail.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
     /// When a retry may help.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<u64>,
@@ -33,7 +36,7 @@ impl Problem {
 
     fn with_title(status: StatusCode, code: &str, title: String, detail: String, retry_after_ms: Option<u64>) -> Self {
         let r#type = format!("urn:toolcell:problem:{code}");
-        Self { r#type, title, status: status.as_u16(), code: code.to_owned(), detail, retry_after_ms }
+        Self { r#type, title, status: status.as_u16(), code: code.to_owned(), detail, hint: None, retry_after_ms }
     }
 
     /// Nothing of that name, or not for this caller.
@@ -101,11 +104,7 @@ impl From<ExplainError> for Problem {
 
 impl From<OperateError> for Problem {
     fn from(error: OperateError) -> Self {
-        let mut detail = chain(&error);
-        if let Some(hint) = error.hint() {
-            detail.push_str("; ");
-            detail.push_str(&hint);
-        }
+        let detail = chain(&error);
         let code = error.code();
         let status = match code {
             "invalid_request" => StatusCode::BAD_REQUEST,
@@ -120,7 +119,8 @@ impl From<OperateError> for Problem {
             tracing::error!(code, detail, "an operation on a slot failed");
         }
         let title = status.canonical_reason().unwrap_or("Error").to_owned();
-        Self::with_title(status, code, title, detail, error.retry_after_ms())
+        let problem = Self::with_title(status, code, title, detail, error.retry_after_ms());
+        Self { hint: error.hint(), ..problem }
     }
 }
 

@@ -261,7 +261,8 @@ impl Inner {
                 return Err(error);
             }
         };
-        let saved = self.save_as_configured(slot, &residency, change).await;
+        // What only reads waits for no store; what it says is saved is what is.
+        let saved = if writes { self.save_as_configured(slot, &residency, change).await } else { Ok(()) };
         progress.slot = Some(self.slot_report(slot, &residency, restored_from, change));
         let mut outcome = outcome;
         if let Err(error) = saved {
