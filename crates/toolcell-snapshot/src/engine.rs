@@ -3,13 +3,17 @@
 mod build;
 mod commit;
 mod compact;
+mod history;
 mod load;
 mod pair;
+mod pin;
 mod plan;
 mod read;
+mod recommit;
 mod restore;
 mod snapshot;
 mod upload;
+mod verify;
 
 use crate::error::{OpenError, StampError, StoreError};
 use crate::format::envelope::{self, ObjectKind, Proof};
@@ -18,6 +22,7 @@ use crate::format::keys::StoreKeys;
 use crate::store::{HeadRecord, HeadVersion, ObjectName, SnapshotStore, head_name};
 use bytes::Bytes;
 use commit::Pending;
+pub use pin::{PIN_SKEW, PIN_TTL};
 use std::sync::Arc;
 use toolcell_model::{Acquisition, Clock, CommitId, FencingToken, Generation, Retry, ScopeKey, SnapshotId, TenantId};
 

@@ -1,10 +1,12 @@
 //! What can go wrong, in the words that a caller decides by.
 
+mod history;
 mod operation;
 
 use std::error::Error as StdError;
 use toolcell_model::Retry;
 
+pub use history::{ForkError, GcError, RecommitError};
 pub use operation::{CommitError, OpenError, RestoreError, SnapshotError, StampError};
 
 /// The cause of a failure below, whatever its type.

@@ -5,6 +5,7 @@ pub(crate) mod head;
 pub(crate) mod keys;
 pub(crate) mod manifest;
 pub(crate) mod pack;
+pub(crate) mod pin;
 pub(crate) mod tree;
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! What a snapshot or a restore did.
 
+use crate::format::manifest::{Counts, Manifest};
 use crate::store::StoreKind;
 use std::time::Duration;
 use toolcell_model::{Generation, SnapshotId};
@@ -37,6 +38,21 @@ pub struct SnapshotReceipt {
     pub unstable_paths: Vec<String>,
     /// How long it took.
     pub duration: Duration,
+}
+
+impl SnapshotReceipt {
+    /// Takes over what a committed manifest says.
+    pub(crate) fn describe(&mut self, manifest: &Manifest) {
+        let mut total = Counts::default();
+        manifest.roots.iter().for_each(|root| total.add(root.counts));
+        self.snapshot = Some(manifest.snapshot);
+        self.generation = manifest.generation;
+        self.files = total.files;
+        self.dirs = total.dirs;
+        self.bytes = total.bytes;
+        self.specials_skipped = total.specials;
+        self.packs = manifest.packs.len() as u64;
+    }
 }
 
 /// What a restore did.

@@ -15,6 +15,7 @@ use crate::store::SnapshotStore;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use toolcell_model::TenantId;
 
 /// Footers that are read at a time.
 const MAX_READS: usize = 8;
@@ -37,8 +38,19 @@ pub(super) struct Packs {
 impl SnapshotEngine {
     /// Reads what each of a snapshot's packs holds.
     pub(super) async fn open_packs(&self, manifest: &Manifest) -> Result<Packs, StoreError> {
+        let name = Manifest::name(&manifest.slot, manifest.snapshot).to_string();
+        self.open_pack_list(&manifest.packs, &manifest.tenant, name).await
+    }
+
+    /// Reads what each of some packs holds; `wanted_by` is for messages.
+    pub(super) async fn open_pack_list(
+        &self,
+        packs: &[PackRef],
+        tenant: &TenantId,
+        wanted_by: String,
+    ) -> Result<Packs, StoreError> {
         let mut blobs = HashMap::new();
-        let mut pending = manifest.packs.iter().zip(0u32..);
+        let mut pending = packs.iter().zip(0u32..);
         let mut reads = FuturesUnordered::new();
         loop {
             while reads.len() < MAX_READS
@@ -57,10 +69,10 @@ impl SnapshotEngine {
         }
         Ok(Packs {
             store: Arc::clone(&self.store),
-            keys: self.keys.tenant(&manifest.tenant),
-            packs: (0u32..).zip(manifest.packs.iter().cloned()).collect(),
+            keys: self.keys.tenant(tenant),
+            packs: (0u32..).zip(packs.iter().cloned()).collect(),
             blobs,
-            manifest: Manifest::name(&manifest.slot, manifest.snapshot).to_string(),
+            manifest: wanted_by,
         })
     }
 }
@@ -69,6 +81,11 @@ impl Packs {
     /// An index that knows which blobs there are, and no files.
     pub(super) fn into_index(self, manifest: Manifest) -> IndexData {
         IndexData { manifest: Some(manifest), blobs: self.blobs, packs: self.packs, ..IndexData::default() }
+    }
+
+    /// Every blob.
+    pub(super) fn ids(&self) -> Vec<BlobId> {
+        self.blobs.keys().copied().collect()
     }
 
     /// Where a blob is: a key to read blobs in the order in which they are stored.

@@ -7,6 +7,7 @@ use crate::entry::{FetchRequest, Fetched, MAX_ITEM_BYTES, TimeNs, WorkspaceSourc
 use crate::error::{SnapshotError, SourceError};
 use crate::format::keys::{BlobId, BlobKind};
 use crate::format::tree::{Extent, MAX_EXTENTS, valid_time};
+use crate::progress::{NoProgress, Phase, Progress, ProgressSink};
 use crate::scan::{ScanKind, ScanNode, Stat};
 use fastcdc::v2020::{FastCDC, Normalization};
 use futures_util::future::BoxFuture;
@@ -43,6 +44,7 @@ pub(super) struct Reader<'a> {
     pub(super) max_bytes: u64,
     read_bytes: AtomicU64,
     large: Semaphore,
+    progress: &'a dyn ProgressSink,
 }
 
 /// Consecutive bytes that are not sealed yet.
@@ -103,12 +105,19 @@ impl<'a> Reader<'a> {
         max_bytes: u64,
     ) -> Self {
         let large = Semaphore::new(MAX_LARGE);
-        Self { source, sealing, clock, roots, max_bytes, read_bytes: AtomicU64::new(0), large }
+        Self { source, sealing, clock, roots, max_bytes, read_bytes: AtomicU64::new(0), large, progress: &NoProgress }
+    }
+
+    pub(super) fn with_progress(mut self, progress: &'a dyn ProgressSink) -> Self {
+        self.progress = progress;
+        self
     }
 
     /// Reads everything that the plan says is unread.
     pub(super) async fn read_all(&self, plan: &mut Plan) -> Result<(), SnapshotError> {
         let mut todo: VecDeque<u32> = std::mem::take(&mut plan.todo).into();
+        let total_files = Some(todo.len() as u64);
+        let mut files = 0;
         let mut reads: FuturesUnordered<BoxFuture<'_, (u32, FileResult)>> = FuturesUnordered::new();
         let mut seals = FuturesUnordered::new();
         let mut batch: Vec<(FileRead, Vec<Piece>)> = Vec::new();
@@ -130,7 +139,12 @@ impl<'a> Reader<'a> {
                 return Ok(());
             }
             tokio::select! {
-                Some((at, read)) = reads.next(), if seals.len() < MAX_SEALS => match read? {
+                Some((at, read)) = reads.next(), if seals.len() < MAX_SEALS => match {
+                    files += 1;
+                    let bytes = self.read_bytes.load(Ordering::Relaxed);
+                    self.progress.report(Progress { files, bytes, total_files, ..Progress::begin(Phase::Read) });
+                    read?
+                } {
                     None => todo.extend(plan.gone(at)),
                     Some((read, Content::Cut(extents))) => apply(plan, read, extents),
                     Some((read, Content::Whole(pieces))) if pieces.is_empty() => apply(plan, read, Vec::new()),

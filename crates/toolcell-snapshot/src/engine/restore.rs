@@ -8,12 +8,14 @@ use crate::entry::{MAX_ITEM_BYTES, RestoreItem, WorkspaceSink};
 use crate::error::{RestoreError, StoreError};
 use crate::format::keys::BlobId;
 use crate::format::manifest::{Counts, Manifest, RootRecord};
+use crate::format::pin::PinPurpose;
 use crate::format::tree::Extent;
 use crate::index::{IndexBody, IndexData, IndexNode};
+use crate::progress::{NoProgress, Phase, Progress, ProgressSink};
 use crate::receipt::RestoreReceipt;
 use crate::scan::NO_NODE;
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use toolcell_model::{ScopeKey, SnapshotId};
 
 /// A restore that is under way.
@@ -25,6 +27,9 @@ struct Restoring<'a> {
     root_of: Vec<u16>,
     roots: &'a [String],
     sink: &'a dyn WorkspaceSink,
+    progress: &'a dyn ProgressSink,
+    /// Files and bytes so far; at first the totals only.
+    done: Mutex<Progress>,
 }
 
 impl SnapshotEngine {
@@ -42,6 +47,42 @@ impl SnapshotEngine {
         roots: &[String],
         sink: &dyn WorkspaceSink,
     ) -> Result<RestoreReceipt, RestoreError> {
+        self.restore_with(slot, snapshot, roots, sink, &NoProgress).await
+    }
+
+    /// A restore of a snapshot that may not be the head's, or by someone who does not hold the slot: it is pinned first
+    /// and for as long as it takes, so that no collection takes it away.
+    ///
+    /// May be dropped; the pin then ends by itself.
+    ///
+    /// # Errors
+    /// [`RestoreError`].
+    pub async fn restore_pinned(
+        &self,
+        slot: &ScopeKey,
+        snapshot: SnapshotId,
+        roots: &[String],
+        sink: &dyn WorkspaceSink,
+        progress: &dyn ProgressSink,
+    ) -> Result<RestoreReceipt, RestoreError> {
+        let failed = |source| RestoreError::Store { snapshot, source };
+        let pin = self.pin(slot, snapshot, PinPurpose::Reader, "restore").await.map_err(failed)?;
+        let restored = self.while_pinned(pin, self.restore_with(slot, snapshot, roots, sink, progress)).await;
+        restored.map_err(failed)?
+    }
+
+    /// As [`restore`](Self::restore), with progress.
+    ///
+    /// # Errors
+    /// [`RestoreError`].
+    pub async fn restore_with(
+        &self,
+        slot: &ScopeKey,
+        snapshot: SnapshotId,
+        roots: &[String],
+        sink: &dyn WorkspaceSink,
+        progress: &dyn ProgressSink,
+    ) -> Result<RestoreReceipt, RestoreError> {
         let started = self.clock.monotonic();
         check_roots(roots).map_err(|detail| RestoreError::Roots { detail })?;
         let failed = |source| RestoreError::Store { snapshot, source };
@@ -50,11 +91,17 @@ impl SnapshotEngine {
         let records: Vec<&RootRecord> = manifest.roots.iter().filter(|root| roots.contains(&root.path)).collect();
         let tree = packs.trees(&records).await.map_err(failed)?;
         let root_of = root_of(&tree, roots);
-        Restoring { snapshot, packs: &packs, tree: &tree, root_of, roots, sink }.run().await?;
-        sink.finish().await.map_err(RestoreError::Finish)?;
-
         let mut counts = Counts::default();
         records.iter().for_each(|root| counts.add(root.counts));
+        let totals = Progress {
+            total_files: Some(counts.files),
+            total_bytes: Some(counts.bytes),
+            ..Progress::begin(Phase::Restore)
+        };
+        let done = Mutex::new(totals);
+        Restoring { snapshot, packs: &packs, tree: &tree, root_of, roots, sink, progress, done }.run().await?;
+        sink.finish().await.map_err(RestoreError::Finish)?;
+
         let absent = |root: &&String| !records.iter().any(|record| record.path == **root);
         Ok(RestoreReceipt {
             snapshot,
@@ -144,11 +191,19 @@ impl Restoring<'_> {
     async fn put(&self, item: RestoreItem) -> Result<(), RestoreError> {
         let (root, path) = item.location();
         let (root, path) = (usize::from(root), path.to_vec());
+        let (files, bytes) = amount(&item);
         self.sink.put(item).await.map_err(|source| RestoreError::Put {
             root: self.roots.get(root).cloned().unwrap_or_default(),
             path,
             source,
-        })
+        })?;
+        if files + bytes > 0 {
+            let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
+            done.files += files;
+            done.bytes += bytes;
+            self.progress.report(*done);
+        }
+        Ok(())
     }
 
     /// Files of at most one chunk, in the order in which the chunks are stored.
@@ -269,6 +324,17 @@ impl Restoring<'_> {
     async fn end(&self, at: u32) -> Result<(), RestoreError> {
         let (root, path) = self.location(at);
         self.put(RestoreItem::FileEnd { root, path }).await
+    }
+}
+
+/// The files that an item is the beginning of, and its bytes.
+fn amount(item: &RestoreItem) -> (u64, u64) {
+    match item {
+        RestoreItem::File { size, complete: true, .. } => (1, *size),
+        RestoreItem::File { data, .. } => (1, data.len() as u64),
+        RestoreItem::Extent { data, .. } => (0, data.len() as u64),
+        RestoreItem::Hardlink { .. } => (1, 0),
+        RestoreItem::Dir { .. } | RestoreItem::FileEnd { .. } | RestoreItem::Symlink { .. } => (0, 0),
     }
 }
 

@@ -11,6 +11,7 @@ use crate::error::{SnapshotError, SourceError, StoreError};
 use crate::format::keys::{BlobId, TenantKeys};
 use crate::format::manifest::{Counts, MAX_PACKS, MAX_ROOTS, Manifest, PackRef, RootRecord};
 use crate::index::{IndexBody, IndexData, SlotIndex};
+use crate::progress::{NoProgress, Phase, Progress, ProgressSink};
 use crate::receipt::SnapshotReceipt;
 use crate::scan::{NO_NODE, ScanBuilder, ScanKind, Scanned};
 use futures_util::future::try_join;
@@ -22,6 +23,14 @@ use toolcell_model::SnapshotId;
 /// Batches of entries, and of blobs, on their way.
 const QUEUE: usize = 4;
 const MAX_ROOT_PATH_BYTES: usize = 4096;
+
+/// What to take a snapshot of.
+struct Job<'a> {
+    source: &'a dyn WorkspaceSource,
+    roots: &'a [String],
+    image_digest: &'a str,
+    progress: &'a dyn ProgressSink,
+}
 
 impl SnapshotEngine {
     /// Takes a snapshot of the named roots and makes it the slot's head. Only what has changed since the index's
@@ -44,12 +53,29 @@ impl SnapshotEngine {
         roots: &[String],
         image_digest: &str,
     ) -> Result<SnapshotReceipt, SnapshotError> {
+        self.snapshot_with(writer, index, source, roots, image_digest, &NoProgress).await
+    }
+
+    /// As [`snapshot`](Self::snapshot), with progress.
+    ///
+    /// # Errors
+    /// [`SnapshotError`].
+    pub async fn snapshot_with(
+        &self,
+        writer: &mut HeadWriter,
+        index: &mut SlotIndex,
+        source: &dyn WorkspaceSource,
+        roots: &[String],
+        image_digest: &str,
+        progress: &dyn ProgressSink,
+    ) -> Result<SnapshotReceipt, SnapshotError> {
         let started = self.clock.monotonic();
         check_roots(roots).map_err(|detail| SnapshotError::Roots { detail })?;
         self.settle(writer, index).await?;
         let mut receipt = self.blank_receipt(writer);
         if !self.keeps_nothing() {
-            self.take(writer, index, source, roots, image_digest, &mut receipt).await?;
+            let job = Job { source, roots, image_digest, progress };
+            self.take(writer, index, &job, &mut receipt).await?;
         }
         receipt.duration = self.clock.monotonic().saturating_duration_since(started);
         Ok(receipt)
@@ -59,13 +85,13 @@ impl SnapshotEngine {
         &self,
         writer: &mut HeadWriter,
         index: &mut SlotIndex,
-        source: &dyn WorkspaceSource,
-        roots: &[String],
-        image_digest: &str,
+        job: &Job<'_>,
         receipt: &mut SnapshotReceipt,
     ) -> Result<(), SnapshotError> {
+        let Job { source, roots, image_digest, progress } = *job;
         let old = self.base_index(writer, index).await.map_err(SnapshotError::Store)?;
         let keys = self.keys.tenant(&writer.tenant);
+        progress.report(Progress::begin(Phase::Scan));
         let scanned = collect(source, roots.len()).await?;
         self.check_total(&scanned)?;
 
@@ -73,7 +99,7 @@ impl SnapshotEngine {
         let mut uploader = Uploader::new(self, &writer.slot, writer.token(), &old);
         let (out, mut blobs) = mpsc::channel(QUEUE);
         let sealing = Sealing { keys: keys.clone(), known, out };
-        let produce = self.produce(source, sealing, scanned, &old, roots);
+        let produce = self.produce(job, sealing, scanned, &old);
         let consume = async {
             while let Some(batch) = blobs.recv().await {
                 uploader.push(&batch).await.map_err(SnapshotError::Store)?;
@@ -93,6 +119,11 @@ impl SnapshotEngine {
             *index = SlotIndex { data: Arc::new(data) };
             return Ok(());
         }
+        progress.report(Progress {
+            files: receipt.changed_files,
+            bytes: uploader.bytes,
+            ..Progress::begin(Phase::Commit)
+        });
         let (manifest, data) = self
             .store_rest(writer, &keys, &old, built, &mut uploader, image_digest)
             .await
@@ -145,18 +176,19 @@ impl SnapshotEngine {
     /// Reads what has changed and builds trees; what is new goes to the uploader.
     async fn produce(
         &self,
-        source: &dyn WorkspaceSource,
+        job: &Job<'_>,
         sealing: Sealing,
         scanned: Scanned,
         old: &Arc<IndexData>,
-        roots: &[String],
     ) -> Result<Built, SnapshotError> {
+        let Job { source, roots, progress, .. } = *job;
         let defect = |error| SnapshotError::Store(StoreError::internal("a new tree", error));
         let (old_too, roots_too) = (Arc::clone(old), roots.to_vec());
         let planning = tokio::task::spawn_blocking(move || Plan::new(scanned, &old_too, &roots_too));
         let mut plan = planning.await.map_err(defect)?;
         let max_bytes = self.max_workspace_bytes;
-        Reader::new(source, sealing.clone(), &*self.clock, roots, max_bytes).read_all(&mut plan).await?;
+        let reader = Reader::new(source, sealing.clone(), &*self.clock, roots, max_bytes);
+        reader.with_progress(progress).read_all(&mut plan).await?;
         source.done_reading().await;
         let (old_too, roots_too) = (Arc::clone(old), roots.to_vec());
         let building = tokio::task::spawn_blocking(move || {
@@ -218,6 +250,7 @@ impl SnapshotEngine {
             roots,
             packs: packs.values().cloned().collect(),
             files_unstable: built.files_unstable,
+            new_bytes: uploader.bytes,
         };
         let mut blobs = old.blobs.clone();
         blobs.extend(uploader.places.drain());
@@ -226,7 +259,7 @@ impl SnapshotEngine {
         Ok((manifest, data))
     }
 
-    fn blank_receipt(&self, writer: &HeadWriter) -> SnapshotReceipt {
+    pub(super) fn blank_receipt(&self, writer: &HeadWriter) -> SnapshotReceipt {
         SnapshotReceipt {
             store: self.store.kind(),
             snapshot: writer.snapshot(),

@@ -17,6 +17,8 @@ pub(crate) enum ObjectKind {
     Canary,
     Head,
     Manifest,
+    Pin,
+    ForkNote,
 }
 
 impl ObjectKind {
@@ -25,13 +27,16 @@ impl ObjectKind {
             Self::Canary => 1,
             Self::Head => 2,
             Self::Manifest => 3,
+            Self::Pin => 4,
+            Self::ForkNote => 5,
         }
     }
 
     /// The version that is written; each kind grows on its own.
     const fn version(self) -> u16 {
         match self {
-            Self::Canary | Self::Head | Self::Manifest => 1,
+            Self::Manifest => 2,
+            Self::Canary | Self::Head | Self::Pin | Self::ForkNote => 1,
         }
     }
 }

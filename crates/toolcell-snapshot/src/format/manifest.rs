@@ -71,6 +71,8 @@ pub(crate) struct Manifest {
     pub(crate) packs: Vec<PackRef>,
     /// Files that changed while they were read, three times.
     pub(crate) files_unstable: u64,
+    /// Bytes of the packs that were written for it.
+    pub(crate) new_bytes: u64,
 }
 
 impl Manifest {
@@ -104,6 +106,11 @@ impl Manifest {
         if manifest.packs.iter().any(|pack| pack.bytes > MAX_OBJECT_BYTES || u64::from(pack.footer_bytes) > pack.bytes)
         {
             return corrupt("a pack is larger than packs are");
+        }
+        // Packs of other slots are those of a fork's source: same tenant, as whoever wrote this checked, and a blob of
+        // another tenant would not match its id.
+        if manifest.packs.iter().any(|pack| !pack.name.is_pack()) {
+            return corrupt("it refers to an object that is no pack");
         }
         Ok(manifest)
     }

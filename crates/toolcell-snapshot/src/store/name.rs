@@ -57,6 +57,42 @@ impl ObjectName {
         Self(format!("{slot}/manifests/{}", data_encoding::HEXLOWER.encode(snapshot.as_bytes())))
     }
 
+    /// A pin: `expiring` or `lasting`. A listing shows every expiring one before the first lasting one, so that a fork
+    /// that replaces the one by the other is never seen without either.
+    pub(crate) fn pin(slot: &ScopeKey, lasting: bool, random: [u8; 16]) -> Self {
+        let class = if lasting { "lasting" } else { "expiring" };
+        Self(format!("{slot}/pins/{class}-{}", data_encoding::HEXLOWER.encode(&random)))
+    }
+
+    /// What a fork's target remembers of its pin in the source: the writer's token and random bits.
+    pub(crate) fn fork_note(slot: &ScopeKey, token: FencingToken, random: [u8; 16]) -> Self {
+        Self(format!("{slot}/forks/{:020}-{}", token.0, data_encoding::HEXLOWER.encode(&random)))
+    }
+
+    /// The slot that it belongs to; none for objects of the store itself.
+    pub(crate) fn slot(&self) -> Option<ScopeKey> {
+        ScopeKey::parse(self.parts().0).ok()
+    }
+
+    /// Whether it is called as packs of slots are.
+    pub(crate) fn is_pack(&self) -> bool {
+        self.slot().is_some() && self.parts().1 == "packs" && self.token().is_some()
+    }
+
+    /// The token in the name of a pack or a fork's note.
+    pub(crate) fn token(&self) -> Option<FencingToken> {
+        let (digits, random) = self.parts().2.split_once('-')?;
+        let shaped = digits.len() == 20 && digits.bytes().all(|byte| byte.is_ascii_digit()) && !random.is_empty();
+        digits.parse().ok().filter(|_| shaped).map(FencingToken)
+    }
+
+    /// The snapshot that a manifest's name is about.
+    pub(crate) fn snapshot(&self) -> Option<SnapshotId> {
+        let (_, class, leaf) = self.parts();
+        let bytes = data_encoding::HEXLOWER.decode(leaf.as_bytes()).ok().filter(|_| class == "manifests")?;
+        bytes.try_into().ok().map(SnapshotId::from_bytes)
+    }
+
     /// The three parts.
     pub(crate) fn parts(&self) -> (&str, &str, &str) {
         let mut parts = self.0.splitn(3, '/');
@@ -69,6 +105,11 @@ impl ObjectPrefix {
     #[must_use]
     pub fn all() -> Self {
         Self(String::new())
+    }
+
+    /// Everything of one class of a slot's objects.
+    pub(crate) fn class(slot: &ScopeKey, class: &str) -> Self {
+        Self(format!("{slot}/{class}/"))
     }
 
     /// Everything of a slot.

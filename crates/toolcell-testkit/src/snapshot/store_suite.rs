@@ -8,8 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::task::JoinSet;
 use toolcell_model::ScopeKey;
 use toolcell_snapshot::{
-    ErrorKind, HeadVersion, MAX_HEAD_BYTES, MAX_OBJECT_BYTES, ObjectName, ObjectPrefix, Retry, SnapshotStore,
-    StoreError,
+    ErrorKind, HeadVersion, MAX_OBJECT_BYTES, ObjectName, ObjectPrefix, Retry, SnapshotStore, StoreError,
 };
 
 pub(super) type Harness = Arc<dyn StoreHarness>;

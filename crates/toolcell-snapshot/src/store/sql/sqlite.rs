@@ -148,8 +148,10 @@ impl SnapshotStore for SqliteObjects {
             let row = db.query_row(query, params![text, from, wanted], |row| Ok((row.get(0)?, row.get(1)?)));
             row.optional()
         });
-        let found: Option<(i64, Vec<u8>)> = read.await?;
+        let found: Option<(i64, Option<Vec<u8>>)> = read.await?;
         let (bytes, data) = found.ok_or_else(|| StoreError::NotFound { object: name.to_string() })?;
+        // A part of nothing is NULL.
+        let data = data.unwrap_or_default();
         let bytes = u64::try_from(bytes).unwrap_or_default();
         let fits = offset.checked_add(len).is_some_and(|end| end <= bytes) && data.len() as u64 == len;
         if fits { Ok(data.into()) } else { Err(short()) }
