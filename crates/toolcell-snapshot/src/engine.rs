@@ -5,6 +5,8 @@ mod commit;
 mod compact;
 mod history;
 mod load;
+#[cfg(test)]
+mod model;
 mod pair;
 mod pin;
 mod plan;
@@ -45,6 +47,9 @@ pub struct SnapshotEngine {
     keys: StoreKeys,
     clock: Arc<dyn Clock>,
     max_workspace_bytes: u64,
+    /// Rules that the model check breaks, to see that it would be noticed.
+    #[cfg(test)]
+    rules: model::Rules,
 }
 
 /// The right to replace a slot's head: what a holder has after stamping it.
@@ -112,7 +117,14 @@ impl SnapshotEngine {
         if !store.keeps_nothing() {
             check_canary(&*store, &keys).await?;
         }
-        Ok(Self { store, keys, clock, max_workspace_bytes: DEFAULT_MAX_WORKSPACE_BYTES })
+        Ok(Self {
+            store,
+            keys,
+            clock,
+            max_workspace_bytes: DEFAULT_MAX_WORKSPACE_BYTES,
+            #[cfg(test)]
+            rules: model::Rules::default(),
+        })
     }
 
     /// The same engine with another bound on a workspace's bytes, holes counted.
@@ -177,7 +189,7 @@ impl SnapshotEngine {
             {
                 return Err(StampError::HeadMissing { expected, found });
             }
-            if let Some((head, _)) = current.as_ref().filter(|(head, _)| head.token >= token) {
+            if let Some((head, _)) = current.as_ref().filter(|(head, _)| self.is_fenced(head.token, token)) {
                 return Err(StampError::Fenced { recorded: head.token });
             }
             let generation = self.next_generation(slot, found).map_err(StampError::Store)?;
@@ -207,6 +219,16 @@ impl SnapshotEngine {
         }
         let busy = || StoreError::PreconditionFailed { object: head_name(slot) };
         Err(StampError::Store(last.unwrap_or_else(busy)))
+    }
+
+    /// Whether a stamp is too late: a token is as good as another only if it is strictly higher.
+    #[cfg_attr(not(test), expect(clippy::unused_self, reason = "tests break the rule to see that it would be noticed"))]
+    fn is_fenced(&self, recorded: FencingToken, mine: FencingToken) -> bool {
+        #[cfg(test)]
+        if self.rules.stamps_over_its_equal {
+            return recorded > mine;
+        }
+        recorded >= mine
     }
 
     /// After a compare-and-set that did not simply succeed: whether the stamp is there all the same. The inner error

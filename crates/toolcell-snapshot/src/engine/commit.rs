@@ -92,7 +92,16 @@ impl SnapshotEngine {
             writer.pending.remove(0);
         }
         writer.pending.push(Pending { head: head.clone(), index: next_index });
-        match self.store.head_cas(&slot, Some(&writer.version), data).await {
+        let replaced = self.store.head_cas(&slot, Some(&writer.version), data.clone()).await;
+        #[cfg(test)]
+        let replaced = match (replaced, self.rules.rereads_when_refused) {
+            (Err(StoreError::PreconditionFailed { .. }), true) => {
+                let there = self.store.head_get(&slot).await.ok().flatten();
+                self.store.head_cas(&slot, there.as_ref().map(|there| &there.version), data).await
+            }
+            (replaced, _) => replaced,
+        };
+        match replaced {
             Ok(version) => {
                 adopt(writer, index, &head, version);
                 Ok(())
