@@ -31,6 +31,7 @@ mod recovery;
 mod scopes;
 mod shell_programs;
 mod slots;
+mod snapshots;
 mod store_failure;
 mod story;
 mod support;

@@ -48,6 +48,8 @@ pub(crate) enum Command {
     Rules(RulesArgs),
     /// Workspaces: which there are and where, stop or delete one
     Slots(SlotsArgs),
+    /// Snapshots of a workspace: history, going back, copies, archives
+    Snapshots(SnapshotsArgs),
     /// Sandbox images
     Image(ImageArgs),
     /// The configuration

@@ -43,6 +43,7 @@ fn main() -> ExitCode {
             Command::Explain(args) => commands::explain::run(&cli.config, args).await,
             Command::Rules(args) => commands::rules::run(&cli.config, &args),
             Command::Slots(args) => commands::slots::run(&cli.config, args).await,
+            Command::Snapshots(args) => commands::snapshots::run(&cli.config, args).await,
             Command::Image(args) => commands::image::run(&cli.config, args).await,
             Command::Config(args) => commands::config::run(&cli.config, &args),
             Command::Version => commands::version::run(),

@@ -3,6 +3,7 @@
 use crate::inner::{Inner, lock};
 use std::time::{Duration, Instant};
 use toolcell_model::ScopeKey;
+use toolcell_snapshot::{Progress, ProgressSink};
 
 /// What is being done for a slot.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -11,6 +12,8 @@ pub struct Activity {
     pub phase: &'static str,
     /// For how long.
     pub since: Duration,
+    /// How far it is, where that is known.
+    pub progress: Option<Progress>,
 }
 
 /// Something that is under way.
@@ -19,6 +22,7 @@ pub(crate) struct Begun {
     id: u64,
     phase: &'static str,
     at: Instant,
+    progress: Option<Progress>,
 }
 
 /// Ends what is under way when it is dropped.
@@ -36,7 +40,7 @@ impl Inner {
         let mut activities = lock(&self.activities);
         let begun = activities.entry(key.clone()).or_default();
         let id = begun.last().map_or(0, |last| last.id.wrapping_add(1));
-        begun.push(Begun { id, phase, at });
+        begun.push(Begun { id, phase, at, progress: None });
         Doing { inner: self, key: key.clone(), id }
     }
 
@@ -44,7 +48,17 @@ impl Inner {
         let activities = lock(&self.activities);
         let last = activities.get(key)?.last()?;
         let since = self.clock.monotonic().saturating_duration_since(last.at);
-        Some(Activity { phase: last.phase, since })
+        Some(Activity { phase: last.phase, since, progress: last.progress })
+    }
+}
+
+impl ProgressSink for Doing<'_> {
+    fn report(&self, progress: Progress) {
+        let mut activities = lock(&self.inner.activities);
+        let begun = activities.get_mut(&self.key).and_then(|begun| begun.iter_mut().find(|one| one.id == self.id));
+        if let Some(begun) = begun {
+            begun.progress = Some(progress);
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
+use std::num::NonZeroU32;
 use toolcell_model::RuntimeFault;
 use toolcell_runtime::{ExplainError, OperateError, SessionError, StateError, SubmitError, chain};
 
@@ -21,10 +22,10 @@ pub struct Problem {
     pub detail: String,
     /// What to do about it, where that is not part of the detail.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub hint: Option<String>,
+    pub hint: Option<Box<str>>,
     /// When a retry may help.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub retry_after_ms: Option<u64>,
+    pub retry_after_ms: Option<NonZeroU32>,
 }
 
 impl Problem {
@@ -36,7 +37,15 @@ impl Problem {
 
     fn with_title(status: StatusCode, code: &str, title: String, detail: String, retry_after_ms: Option<u64>) -> Self {
         let r#type = format!("urn:toolcell:problem:{code}");
-        Self { r#type, title, status: status.as_u16(), code: code.to_owned(), detail, hint: None, retry_after_ms }
+        Self {
+            r#type,
+            title,
+            status: status.as_u16(),
+            code: code.to_owned(),
+            detail,
+            hint: None,
+            retry_after_ms: retry_after(retry_after_ms),
+        }
     }
 
     /// Nothing of that name, or not for this caller.
@@ -48,6 +57,11 @@ impl Problem {
     pub fn invalid(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "invalid_request", detail)
     }
+}
+
+/// At once is no time to wait for.
+fn retry_after(millis: Option<u64>) -> Option<NonZeroU32> {
+    NonZeroU32::new(u32::try_from(millis?).unwrap_or(u32::MAX))
 }
 
 impl From<SubmitError> for Problem {
@@ -120,7 +134,7 @@ impl From<OperateError> for Problem {
         }
         let title = status.canonical_reason().unwrap_or("Error").to_owned();
         let problem = Self::with_title(status, code, title, detail, error.retry_after_ms());
-        Self { hint: error.hint(), ..problem }
+        Self { hint: error.hint().map(String::into_boxed_str), ..problem }
     }
 }
 
@@ -161,7 +175,7 @@ impl IntoResponse for Problem {
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         if let Some(millis) = self.retry_after_ms {
-            headers.insert(header::RETRY_AFTER, HeaderValue::from(millis.div_ceil(1000)));
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(millis.get().div_ceil(1000)));
         }
         response
     }

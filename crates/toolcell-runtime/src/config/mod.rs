@@ -157,9 +157,9 @@ pub struct SnapshotsConfig {
     pub timeout_ms: u64,
     /// Snapshots of a slot that are kept; the newest one always is.
     pub keep_last: u32,
-    /// Older ones are kept, too, until they are of this age.
+    /// None that is older is kept.
     pub keep_age_ms: Option<u64>,
-    /// Beyond this much of a slot older snapshots go, whatever else keeps them.
+    /// Only as many are kept as need at most this much of the store.
     pub keep_bytes: Option<ByteSize>,
     /// 64 hex digits; names of stored content derive from it. Made at first start if absent.
     pub id_secret: Option<IdSecret>,

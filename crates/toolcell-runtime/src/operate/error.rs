@@ -2,13 +2,13 @@
 
 use crate::error::{CallError, store_code};
 use toolcell_model::{IsolationScope, Retry, ScopeKey, SnapshotId};
-use toolcell_snapshot::{CommitError, ErrorKind, StoreError};
+use toolcell_snapshot::{CommitError, ErrorKind, ForkError, GcError, RecommitError, StoreError};
 use toolcell_state::StateError;
 
 /// What failed in the slot itself: its lease, its head, its container, the saving of its workspace.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
-pub struct SlotFault(pub(crate) CallError);
+pub struct SlotFault(pub(crate) Box<CallError>);
 
 /// An operation on a slot was not done.
 #[derive(Debug, thiserror::Error)]
@@ -80,6 +80,33 @@ pub enum OperateError {
         #[source]
         source: CommitError,
     },
+    /// An older snapshot could not be made the newest.
+    #[error("slot {key} did not go back")]
+    Restore {
+        /// The slot.
+        key: ScopeKey,
+        /// Why.
+        #[source]
+        source: RecommitError,
+    },
+    /// A slot could not be copied.
+    #[error("slot {key} was not copied")]
+    Fork {
+        /// The source.
+        key: ScopeKey,
+        /// Why.
+        #[source]
+        source: ForkError,
+    },
+    /// Old snapshots could not be removed.
+    #[error("slot {key} was not cleaned up")]
+    Gc {
+        /// The slot.
+        key: ScopeKey,
+        /// Why.
+        #[source]
+        source: GcError,
+    },
     /// The snapshot store.
     #[error("the snapshot store failed")]
     Store(#[source] StoreError),
@@ -104,6 +131,9 @@ impl OperateError {
             Self::KeepsNothing => "no_store",
             Self::Slot { source, .. } => source.0.code(),
             Self::Commit { source, .. } => store_code(source.kind()),
+            Self::Restore { source, .. } => store_code(source.kind()),
+            Self::Fork { source, .. } => store_code(source.kind()),
+            Self::Gc { source, .. } => store_code(source.kind()),
             Self::Store(error) => store_code(error.kind()),
             Self::State(StateError::BadCursor) => "invalid_request",
             Self::State(StateError::NoSpace { .. }) => "no_space",
@@ -119,6 +149,9 @@ impl OperateError {
             Self::Busy { .. } => Retry::Later,
             Self::Slot { source, .. } => source.0.retry(),
             Self::Commit { source, .. } => source.retry(),
+            Self::Restore { source, .. } => source.retry(),
+            Self::Fork { source, .. } => source.retry(),
+            Self::Gc { source, .. } => source.retry(),
             Self::Store(error) => error.retry(),
             Self::State(error) => error.retry(),
             Self::NoSlot { .. }
@@ -155,6 +188,9 @@ impl OperateError {
             | Self::IdentityRequired { .. }
             | Self::KeepsNothing
             | Self::Commit { .. }
+            | Self::Restore { .. }
+            | Self::Fork { .. }
+            | Self::Gc { .. }
             | Self::Store(_)
             | Self::State(_)
             | Self::Internal(_) => None,

@@ -1,12 +1,15 @@
 //! The operations as the faces call them. Each is a task of the runtime's own: a client that goes away halfway changes
 //! nothing of what it has asked for.
 
-use super::{OperateError, SlotIdentity, SlotView};
+use super::{ArchiveForm, OperateError, SlotIdentity, SlotView};
 use crate::activity::Activity;
 use crate::inner::Inner;
 use crate::start::Runtime;
+use bytes::Bytes;
 use std::sync::Arc;
+use tokio::sync::mpsc::Receiver;
 use toolcell_model::{ScopeKey, SnapshotId, TenantId};
+use toolcell_snapshot::{GcReceipt, SnapshotInfo, VerifyReport};
 use toolcell_state::{Cursor, Page};
 
 impl Runtime {
@@ -87,6 +90,98 @@ impl Runtime {
     pub async fn delete_slot(&self, tenant: &TenantId, key: &ScopeKey) -> Result<(), OperateError> {
         let (tenant, key) = (tenant.clone(), key.clone());
         self.operate(move |inner| async move { inner.operate_delete(&tenant, &key).await }).await
+    }
+
+    /// A slot's snapshots, newest first.
+    ///
+    /// # Errors
+    /// [`OperateError`].
+    pub async fn history(&self, tenant: &TenantId, key: &ScopeKey) -> Result<Vec<SnapshotInfo>, OperateError> {
+        self.inner.operate_history(tenant, key).await
+    }
+
+    /// Reads and checks one snapshot, or a slot's whole history. What is damaged is in the answer, not an error.
+    ///
+    /// # Errors
+    /// [`OperateError`].
+    pub async fn verify(
+        &self,
+        tenant: &TenantId,
+        key: &ScopeKey,
+        snapshot: Option<SnapshotId>,
+    ) -> Result<VerifyReport, OperateError> {
+        self.inner.operate_verify(tenant, key, snapshot).await
+    }
+
+    /// Removes snapshots that retention does not keep, and what nothing needs any more.
+    ///
+    /// # Errors
+    /// [`OperateError`].
+    pub async fn gc(&self, tenant: &TenantId, key: &ScopeKey) -> Result<GcReceipt, OperateError> {
+        let (tenant, key) = (tenant.clone(), key.clone());
+        self.operate(move |inner| async move { inner.operate_gc(&tenant, &key).await }).await
+    }
+
+    /// Makes an older snapshot the newest one, as a new commit, when the slot's calls have ended; what is there is saved
+    /// first. Answers with the id that it has as the newest. The next call starts from it.
+    ///
+    /// # Errors
+    /// [`OperateError`].
+    pub async fn restore(
+        &self,
+        tenant: &TenantId,
+        key: &ScopeKey,
+        snapshot: SnapshotId,
+    ) -> Result<SnapshotId, OperateError> {
+        let (tenant, key) = (tenant.clone(), key.clone());
+        self.operate(move |inner| async move { inner.operate_restore(&tenant, &key, snapshot).await }).await
+    }
+
+    /// Copies a slot's snapshot, the newest one if none is named, to a slot of the same tenant that has no head. Answers
+    /// with the target's key and its snapshot.
+    ///
+    /// # Errors
+    /// [`OperateError::TargetNotEmpty`]; others.
+    pub async fn fork(
+        &self,
+        tenant: &TenantId,
+        key: &ScopeKey,
+        snapshot: Option<SnapshotId>,
+        to: &SlotIdentity,
+    ) -> Result<(ScopeKey, SnapshotId), OperateError> {
+        let (tenant, key, to) = (tenant.clone(), key.clone(), to.clone());
+        self.operate(move |inner| async move { inner.operate_fork(&tenant, &key, snapshot, &to).await }).await
+    }
+
+    /// A snapshot's files as an archive, the newest one's if none is named, as it is made; an error ends it. Dropping the
+    /// receiver ends it, too.
+    ///
+    /// # Errors
+    /// [`OperateError`].
+    pub async fn export(
+        &self,
+        tenant: &TenantId,
+        key: &ScopeKey,
+        snapshot: Option<SnapshotId>,
+        form: ArchiveForm,
+    ) -> Result<Receiver<Result<Bytes, OperateError>>, OperateError> {
+        self.inner.operate_export(tenant, key, snapshot, form).await
+    }
+
+    /// Replaces a slot's files by an archive's, as a new commit, when the slot's calls have ended; what is there is saved
+    /// first. Answers with the new snapshot. An archive that ends with an error, or too early, commits nothing.
+    ///
+    /// # Errors
+    /// [`OperateError`].
+    pub async fn import(
+        &self,
+        tenant: &TenantId,
+        key: &ScopeKey,
+        form: ArchiveForm,
+        archive: Receiver<std::io::Result<Bytes>>,
+    ) -> Result<SnapshotId, OperateError> {
+        let (tenant, key) = (tenant.clone(), key.clone());
+        self.operate(move |inner| async move { inner.operate_import(&tenant, &key, form, archive).await }).await
     }
 
     /// Runs an operation to its end, whether or not somebody still waits for it.

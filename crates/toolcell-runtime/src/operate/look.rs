@@ -155,6 +155,12 @@ impl Inner {
         }
     }
 
+    /// Bytes of the files of a head's snapshot, if they can be told.
+    async fn bytes_of(&self, key: &ScopeKey, head: Option<&Head>) -> Option<u64> {
+        let snapshot = head?.snapshot?;
+        self.snapshots.snapshot_info(key, snapshot).await.ok().map(|info| info.bytes)
+    }
+
     async fn slot_view(
         &self,
         key: ScopeKey,
@@ -185,7 +191,7 @@ impl Inner {
             container: binding.map(|binding| binding.container),
             unsaved: resident,
             token: tokens.into_iter().flatten().max(),
-            bytes: None,
+            bytes: self.bytes_of(&key, head.as_ref()).await,
             holder: holder.map(|holder| HolderView { pid: holder.pid, token: holder.token, since: holder.since }),
             head: head.filter(|head| !head.deleted).map(head_view),
             head_error,

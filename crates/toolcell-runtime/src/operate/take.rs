@@ -31,7 +31,7 @@ impl OperateError {
     pub(crate) fn slot(key: &ScopeKey, error: CallError) -> Self {
         match error {
             CallError::SlotBusy { .. } | CallError::Lease(LeaseError::Busy { .. }) => Self::Busy { key: key.clone() },
-            error => Self::Slot { key: key.clone(), source: SlotFault(error) },
+            error => Self::Slot { key: key.clone(), source: SlotFault(Box::new(error)) },
         }
     }
 }
@@ -63,7 +63,12 @@ impl Inner {
         let slot = self.slot_of_key(key, tenant);
         let place = self.enter_alone(&slot).await?;
         self.put_away(&slot, &place).await?;
-        let held = self.hold(&slot).await.map_err(|error| OperateError::slot(key, error))?;
+        self.hold_alone(slot, place).await
+    }
+
+    /// The lease and the head of a slot that this is alone in.
+    pub(super) async fn hold_alone(&self, slot: Arc<Slot>, place: Place) -> Result<Taken, OperateError> {
+        let held = self.hold(&slot).await.map_err(|error| OperateError::slot(&slot.key, error))?;
         Ok(Taken { slot, held, _place: place })
     }
 

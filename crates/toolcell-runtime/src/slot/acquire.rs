@@ -276,11 +276,11 @@ impl Inner {
             sink.finish_empty().await.map_err(CallError::Sandbox)?;
             return Ok((SlotIndex::empty(), None));
         };
-        let _restoring = self.doing(&slot.key, "restoring the workspace");
-        let receipt = self.snapshots.restore(&slot.key, snapshot, &spec.persist, &sink).await;
+        let restoring = self.doing(&slot.key, "restoring the workspace");
+        let receipt = self.snapshots.restore_with(&slot.key, snapshot, &spec.persist, &sink, &restoring).await;
         let receipt = match receipt {
             Ok(receipt) => receipt,
-            Err(source) => return Err(self.restore_failed(slot, snapshot, source).await),
+            Err(source) => return Err(self.restore_failed(slot, source).await),
         };
         tracing::info!(
             slot = slot.key.as_str(),
@@ -297,8 +297,8 @@ impl Inner {
     }
 
     /// Where the snapshot itself is damaged, names one that is not; nothing older is ever used unasked.
-    async fn restore_failed(&self, slot: &Slot, _snapshot: SnapshotId, source: RestoreError) -> CallError {
-        let offer = None;
+    async fn restore_failed(&self, slot: &Slot, source: RestoreError) -> CallError {
+        let offer = self.offer_older(&slot.key, source.kind()).await;
         CallError::Restore { slot: slot.key.clone(), offer, source }
     }
 

@@ -30,16 +30,17 @@ impl Inner {
             return Err(CallError::LeaseLost);
         }
         let slot = saver.writer.slot().clone();
-        let _saving = self.doing(&slot, "saving the workspace");
+        let saving = self.doing(&slot, "saving the workspace");
         let until = residency.changes();
         let saver = &mut *saver;
         let source = residency.source(self.config.snapshots.quiesce);
-        let taken = self.snapshots.snapshot(
+        let taken = self.snapshots.snapshot_with(
             &mut saver.writer,
             &mut saver.index,
             &source,
             &residency.roots,
             &residency.image.id,
+            &saving,
         );
         let receipt = match taken.await {
             Ok(receipt) => receipt,
@@ -56,6 +57,7 @@ impl Inner {
         if !receipt.unchanged && !self.snapshots.keeps_nothing() {
             let noted = self.state.note_generation(saver.writer.slot(), receipt.generation).await;
             noted.map_err(CallError::State)?;
+            residency.note_commit();
         }
         residency.save_failed.store(false, Ordering::Release);
         saved.snapshot = receipt.snapshot;

@@ -18,6 +18,7 @@ impl Inner {
     pub(crate) async fn stop_residency(&self, slot: &Slot, residency: &Residency) -> Result<(), CallError> {
         if !slot.is_ephemeral() {
             self.save(residency, residency.changes()).await?;
+            self.collect_at_stop(residency).await;
         }
         self.take_apart(slot, residency).await
     }

@@ -8,6 +8,7 @@ mod output;
 mod permissions;
 mod sessions;
 mod slots;
+mod snapshots;
 
 use crate::auth::{Gate, check};
 use crate::problem::Problem;
@@ -41,6 +42,12 @@ pub(crate) fn router(runtime: Runtime, gate: Gate) -> Router {
         .route("/v1/slots/{key}", get(slots::show).delete(slots::delete))
         .route("/v1/slots/{key}/snapshot", post(slots::snapshot))
         .route("/v1/slots/{key}/stop", post(slots::stop))
+        .route("/v1/slots/{key}/gc", post(snapshots::gc))
+        .route("/v1/slots/{key}/verify", post(snapshots::verify))
+        .route("/v1/slots/{key}/restore", post(snapshots::restore))
+        .route("/v1/slots/{key}/fork", post(snapshots::fork))
+        .route("/v1/slots/{key}/snapshots", get(snapshots::history))
+        .route("/v1/slots/{key}/archive", get(snapshots::export).put(snapshots::import))
         .route("/operator/run", post(operator::run))
         .route_layer(middleware::from_fn_with_state(gate, check))
         .fallback(no_endpoint)

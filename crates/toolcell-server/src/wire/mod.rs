@@ -1,6 +1,7 @@
 //! Requests and results as JSON.
 
 pub mod slots;
+pub mod snapshots;
 
 use crate::problem::Problem;
 use serde::Deserialize;

@@ -48,6 +48,16 @@ pub fn slot(slot: &SlotView) -> Value {
 /// What is being done; all fields are null when nothing is.
 #[must_use]
 pub fn activity(activity: Option<&Activity>) -> Value {
-    let Some(Activity { phase, since }) = activity else { return json!({ "phase": null, "for_ms": null }) };
-    json!({ "phase": phase, "for_ms": u64::try_from(since.as_millis()).unwrap_or(u64::MAX) })
+    let phase = activity.map(|activity| activity.phase);
+    let for_ms = activity.map(|activity| u64::try_from(activity.since.as_millis()).unwrap_or(u64::MAX));
+    let progress = activity.and_then(|activity| activity.progress);
+    json!({
+        "phase": phase,
+        "for_ms": for_ms,
+        "step": progress.map(|progress| progress.phase),
+        "files": progress.map(|progress| progress.files),
+        "total_files": progress.and_then(|progress| progress.total_files),
+        "bytes": progress.map(|progress| progress.bytes),
+        "total_bytes": progress.and_then(|progress| progress.total_bytes),
+    })
 }
