@@ -19,8 +19,10 @@
 mod bad_input;
 mod cli;
 mod commands;
+mod durability;
 mod exec;
 mod faults;
+mod fidelity;
 mod hardening;
 mod hostile;
 mod http_face;
@@ -31,6 +33,7 @@ mod recovery;
 mod scopes;
 mod shell_programs;
 mod slots;
+mod snapshot_size;
 mod snapshots;
 mod store_failure;
 mod story;

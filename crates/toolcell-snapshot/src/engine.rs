@@ -4,6 +4,8 @@ mod build;
 mod commit;
 mod compact;
 mod history;
+#[cfg(test)]
+mod hostile_store;
 mod load;
 #[cfg(test)]
 mod model;

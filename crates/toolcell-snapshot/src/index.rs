@@ -1,13 +1,13 @@
 //! What is known about a slot's newest snapshot, so that the next one reads only what has changed.
 
 use crate::entry::{TimeNs, Xattrs};
-use crate::format::keys::BlobId;
+use crate::format::keys::{BlobId, BlobMap};
 use crate::format::manifest::{Counts, Manifest, PackRef};
 use crate::format::pack::Place;
 use crate::format::tree::Extent;
 use crate::scan::NO_NODE;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -34,7 +34,7 @@ pub(crate) struct IndexData {
     pub(crate) nodes: Vec<IndexNode>,
     /// By path in the container.
     pub(crate) roots: BTreeMap<String, IndexRoot>,
-    pub(crate) blobs: HashMap<BlobId, (u32, Place)>,
+    pub(crate) blobs: BlobMap<(u32, Place)>,
     /// By the numbers that `blobs` uses.
     pub(crate) packs: BTreeMap<u32, PackRef>,
 }

@@ -228,14 +228,19 @@ impl ScanBuilder {
         if let Some(missing) = self.roots.iter().position(|root| *root == NO_NODE) {
             return Err(SourceError::malformed(format!("root {missing} was not listed")));
         }
-        let names: Vec<Box<[u8]>> = self.nodes.iter().map(|node| node.name.clone()).collect();
-        let name = |at: &u32| names.get(*at as usize);
-        for node in &mut self.nodes {
-            if let ScanKind::Dir { children } = &mut node.kind {
+        for at in 0..self.nodes.len() {
+            let Some(ScanNode { kind: ScanKind::Dir { children }, .. }) = self.nodes.get_mut(at) else { continue };
+            let mut children = std::mem::take(children);
+            let name = |at: &u32| self.nodes.get(*at as usize).map(|node| &node.name);
+            // They are in order already, unless a guest has ideas of its own.
+            if !children.is_sorted_by(|a, b| name(a) < name(b)) {
                 children.sort_unstable_by(|a, b| name(a).cmp(&name(b)));
                 if children.windows(2).any(|pair| matches!(pair, [a, b] if name(a) == name(b))) {
                     return Err(SourceError::malformed("an entry that is listed twice"));
                 }
+            }
+            if let Some(ScanNode { kind: ScanKind::Dir { children: sorted }, .. }) = self.nodes.get_mut(at) {
+                *sorted = children;
             }
         }
         Ok(Scanned { nodes: self.nodes, roots: self.roots, specials: self.specials })

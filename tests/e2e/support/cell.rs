@@ -63,8 +63,9 @@ impl Cell {
             return None;
         };
         let turn = Turn::wait();
-        // Short, because a socket's path has a bound.
-        let directory = tempfile::Builder::new().prefix("tc-").tempdir_in("/tmp").unwrap();
+        // Short, because a socket's path has a bound. A run that measures has a file system of its own.
+        let parent = std::env::var("TOOLCELL_TEST_DIR").unwrap_or_else(|_| "/tmp".to_owned());
+        let directory = tempfile::Builder::new().prefix("tc-").tempdir_in(parent).unwrap();
         let cell = Self { disk: None, directory, docker, server: None, finished: false, _turn: turn };
         cell.configure(config);
         Some(cell)
@@ -139,6 +140,36 @@ impl Cell {
         self.try_serve_with(command)
     }
 
+    /// Starts a server whose log tells what each snapshot and each restore did.
+    #[track_caller]
+    pub(crate) fn serve_telling(&mut self) {
+        let mut command = self.command(&["serve"]);
+        command.env("TOOLCELL_LOG", "info,toolcell_runtime=debug");
+        self.try_serve_with(command).unwrap_or_else(|ended| panic!("the server did not start: {ended:?}"));
+    }
+
+    /// The host dies as far as this slot goes: the process, the container and the workspace's directory are gone, and
+    /// only the store is left.
+    #[track_caller]
+    pub(crate) fn lose_all_but_the_store(&mut self) {
+        if self.server.is_some() {
+            self.kill();
+        }
+        for container in self.containers() {
+            self.docker.remove(&container);
+        }
+        match std::fs::remove_dir_all(self.data_dir().join("slots")) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => panic!("the slots stay: {error}"),
+            Ok(()) | Err(_) => {}
+        }
+    }
+
+    /// The server's process.
+    #[track_caller]
+    pub(crate) fn pid(&self) -> u32 {
+        self.server.as_ref().expect("a server runs").0.pid()
+    }
+
     /// As [`Cell::try_serve`], started in another way.
     pub(crate) fn try_serve_with(&mut self, command: Command) -> Result<(), Ended> {
         assert!(self.server.is_none(), "a server runs already");
@@ -170,6 +201,11 @@ impl Cell {
 
     pub(crate) fn signal(&mut self, signal: Signal) {
         self.server_mut().signal(signal);
+    }
+
+    /// `kill -9`, while others still talk to it.
+    pub(crate) fn signal_kill(&self) {
+        self.server.as_ref().expect("a server runs").0.signal(Signal::KILL);
     }
 
     /// Waits for the end of a server that was told to stop; it must be a clean one. Answers with its log.

@@ -4,6 +4,7 @@ mod cell;
 mod client;
 mod disk;
 mod docker;
+mod figures;
 mod http;
 mod leftovers;
 mod program;
@@ -12,5 +13,6 @@ mod wait;
 
 pub(crate) use cell::Cell;
 pub(crate) use client::{code, expect_state, stdout};
+pub(crate) use figures::{Told, figure, middle, timed};
 pub(crate) use program::{Ended, command, program};
 pub(crate) use wait::wait_for;

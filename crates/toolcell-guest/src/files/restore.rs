@@ -193,7 +193,8 @@ impl Restore {
             RestoreItem::File { root, path, meta, size, data, complete } => {
                 let open = self.file(root, path.into_vec(), meta, size, &data)?;
                 if complete {
-                    return self.finish(&open);
+                    let is_long_enough = u64::try_from(data.len()) == Ok(size);
+                    return self.finish(&open, !is_long_enough);
                 }
                 self.open = Some(open);
                 Ok(())
@@ -206,7 +207,7 @@ impl Restore {
             }
             RestoreItem::FileEnd { root, path } => {
                 let open = self.continued(root, &path)?;
-                self.finish(&open)
+                self.finish(&open, true)
             }
             RestoreItem::Symlink { root, path, target, meta } => {
                 let (parent, name) = self.place(root, &path)?;
@@ -319,9 +320,10 @@ impl Restore {
         write_at(&open.file, data, offset).map_err(|errno| self.failed(open.root, &open.path, errno))
     }
 
-    /// Size, attributes, mode and time, in an order in which none undoes another.
-    fn finish(&self, open: &Open) -> Result<(), GuestError> {
-        let done = ftruncate(&open.file, open.size)
+    /// Size, if it may not be what it should be, attributes, mode and time, in an order in which none undoes another.
+    fn finish(&self, open: &Open, size_is_open: bool) -> Result<(), GuestError> {
+        let sized = if size_is_open { ftruncate(&open.file, open.size) } else { Ok(()) };
+        let done = sized
             .and_then(|()| check_time(open.meta.mtime))
             .and_then(|()| set_xattrs(open.file.as_fd(), &open.meta.xattrs))
             .and_then(|()| fchmod(&open.file, Mode::from_raw_mode(open.meta.mode & 0o7777)))

@@ -287,7 +287,7 @@ impl Inner {
             snapshot = %snapshot,
             files = receipt.files,
             bytes = receipt.bytes,
-            duration_ms = receipt.duration.as_millis(),
+            duration_us = receipt.duration.as_micros(),
             "restored"
         );
         let source = GuestSource::new(link, &spec.persist, false);

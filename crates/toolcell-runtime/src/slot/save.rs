@@ -131,7 +131,8 @@ fn report(slot: &str, receipt: &SnapshotReceipt) {
         files = receipt.files,
         changed = receipt.changed_files,
         new_bytes = receipt.new_bytes,
-        duration_ms = receipt.duration.as_millis(),
+        specials = receipt.specials_skipped,
+        duration_us = receipt.duration.as_micros(),
         "saved"
     );
     for path in &receipt.unstable_paths {

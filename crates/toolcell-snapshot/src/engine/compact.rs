@@ -13,48 +13,60 @@ const SMALL_PACK_BYTES: u64 = 4 * 1024 * 1024;
 /// A snapshot that would refer to more small packs merges them.
 const MAX_SMALL_PACKS: usize = 24;
 
-/// The blobs that a snapshot needs, by pack.
-pub(super) type Live = HashMap<u32, HashSet<BlobId>>;
+/// Numbers of packs.
+pub(super) type PackSet = BTreeSet<u32>;
 
-/// Collects what nodes refer to. A blob without a place is a defect here, and is never committed.
-pub(super) fn live(nodes: &[IndexNode], old: &IndexData, uploader: &Uploader) -> Result<Live, StoreError> {
-    let mut live = Live::new();
-    let mut note = |id: &BlobId| {
+/// Calls `note` with the pack of each blob that a node refers to. A blob without a place is a defect here, and is never
+/// committed.
+pub(super) fn each_blob(
+    node: &IndexNode,
+    old: &IndexData,
+    uploader: &Uploader,
+    mut note: impl FnMut(u32, &BlobId),
+) -> Result<(), StoreError> {
+    let mut find = |id: &BlobId| {
         let place = uploader.places.get(id).or_else(|| old.blobs.get(id));
         let (number, _) =
             place.ok_or_else(|| StoreError::internal("a new manifest", format!("blob {id:?} is nowhere")))?;
-        live.entry(*number).or_default().insert(*id);
+        note(*number, id);
         Ok(())
     };
-    for node in nodes {
-        match &node.body {
-            IndexBody::Dir { tree, parts, .. } => std::iter::once(tree).chain(parts).try_for_each(&mut note)?,
-            IndexBody::File { extents, lists, .. } => {
-                extents.iter().map(|extent| &extent.chunk).chain(lists).try_for_each(&mut note)?;
-            }
-            IndexBody::Symlink { .. } | IndexBody::Hardlink { .. } => {}
+    match &node.body {
+        IndexBody::Dir { tree, parts, .. } => std::iter::once(tree).chain(parts).try_for_each(&mut find),
+        IndexBody::File { extents, lists, .. } => {
+            extents.iter().map(|extent| &extent.chunk).chain(lists).try_for_each(&mut find)
         }
+        IndexBody::Symlink { .. } | IndexBody::Hardlink { .. } => Ok(()),
     }
-    Ok(live)
 }
 
 impl SnapshotEngine {
-    /// If there are too many small packs, copies what is needed of them to the pack that is being filled. `pinned` packs
-    /// are needed for other reasons too. A pack that cannot be read is left alone: restoring says what is wrong with it.
+    /// If there are too many small packs among those that are `needed`, copies what `nodes` refer to in them to the pack
+    /// that is being filled, and answers `true`. `pinned` packs are needed for other reasons too. A pack that cannot be
+    /// read is left alone: restoring says what is wrong with it.
     pub(super) async fn merge_small_packs(
         &self,
         keys: &TenantKeys,
         old: &IndexData,
-        live: &Live,
-        pinned: &BTreeSet<u32>,
+        nodes: &[IndexNode],
+        needed: &PackSet,
+        pinned: &PackSet,
         uploader: &mut Uploader,
-    ) -> Result<(), StoreError> {
-        let is_small = |number: &u32, bytes: u64| {
-            bytes < SMALL_PACK_BYTES && live.contains_key(number) && !pinned.contains(number)
-        };
+    ) -> Result<bool, StoreError> {
+        let is_small =
+            |number: &u32, bytes: u64| bytes < SMALL_PACK_BYTES && needed.contains(number) && !pinned.contains(number);
         let small: Vec<_> = old.packs.iter().filter(|(number, pack)| is_small(number, pack.bytes)).collect();
         if small.len() <= MAX_SMALL_PACKS {
-            return Ok(());
+            return Ok(false);
+        }
+        let mut live: HashMap<u32, HashSet<BlobId>> =
+            small.iter().map(|(number, _)| (**number, HashSet::new())).collect();
+        for node in nodes {
+            each_blob(node, old, uploader, |number, id| {
+                if let Some(live) = live.get_mut(&number) {
+                    live.insert(*id);
+                }
+            })?;
         }
         for (number, pack) in small {
             let Ok(data) = self.store.get(&pack.name, pack.bytes).await else { continue };
@@ -78,6 +90,6 @@ impl SnapshotEngine {
                 uploader.push(&copied).await?;
             }
         }
-        Ok(())
+        Ok(true)
     }
 }

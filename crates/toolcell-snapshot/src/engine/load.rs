@@ -3,7 +3,7 @@
 use super::SnapshotEngine;
 use crate::entry::{MAX_DEPTH, MAX_ENTRIES, MAX_PATH_BYTES, TimeNs};
 use crate::error::StoreError;
-use crate::format::keys::{BlobId, TenantKeys};
+use crate::format::keys::{BlobId, BlobMap, TenantKeys};
 use crate::format::manifest::{Manifest, PackRef, RootRecord};
 use crate::format::pack::{self, Place};
 use crate::format::tree::{
@@ -30,7 +30,7 @@ pub(super) struct Packs {
     store: Arc<dyn SnapshotStore>,
     keys: TenantKeys,
     packs: BTreeMap<u32, PackRef>,
-    blobs: HashMap<BlobId, (u32, Place)>,
+    blobs: BlobMap<(u32, Place)>,
     /// For messages.
     manifest: String,
 }
@@ -49,7 +49,7 @@ impl SnapshotEngine {
         tenant: &TenantId,
         wanted_by: String,
     ) -> Result<Packs, StoreError> {
-        let mut blobs = HashMap::new();
+        let mut blobs = BlobMap::default();
         let mut pending = packs.iter().zip(0u32..);
         let mut reads = FuturesUnordered::new();
         loop {

@@ -61,8 +61,8 @@ impl Plan {
                 set(&mut states, *other, State::Linked { to: *first });
             }
         }
-        let mut by_inode: Option<HashMap<(u64, u64), u32>> = None;
-        let mut todo = Vec::new();
+        // Files that are not known where they are may have been moved there.
+        let mut new_here: HashMap<(u64, u64), u32> = HashMap::new();
         for (at, node) in (0u32..).zip(&scanned.nodes) {
             if matches!(states.get(at as usize), Some(State::Linked { .. })) {
                 continue;
@@ -75,22 +75,26 @@ impl Plan {
                     None => State::Unread,
                 },
                 ScanKind::File { size } => {
-                    let same = |at: &u32| old.node(*at).is_some_and(|old| same_file(node, *size, old));
-                    let mut moved = || {
-                        let by_inode = by_inode.get_or_insert_with(|| inodes(old));
-                        by_inode.get(&(node.stat.device, node.stat.inode)).copied()
-                    };
-                    match here.filter(same).or_else(|| moved().filter(same)) {
+                    let known = here.and_then(|at| old.node(at));
+                    match here.filter(|_| known.is_some_and(|old| same_file(node, *size, old))) {
                         Some(old) => State::Known { old },
-                        None => State::Unread,
+                        None => {
+                            let inode = (node.stat.device, node.stat.inode);
+                            if known.is_none_or(|known| (known.device, known.inode) != inode) {
+                                new_here.insert(inode, at);
+                            }
+                            State::Unread
+                        }
                     }
                 }
             };
-            if matches!(state, State::Unread) {
-                todo.push(at);
-            }
             set(&mut states, at, state);
         }
+        if !new_here.is_empty() {
+            find_moved(&scanned, old, &new_here, &mut states);
+        }
+        let unread = (0u32..).zip(&states).filter(|(_, state)| matches!(state, State::Unread));
+        let todo = unread.map(|(at, _)| at).collect();
         Self { scanned, states, old_of, todo, other_names }
     }
 
@@ -165,10 +169,18 @@ fn match_paths(scanned: &Scanned, old: &IndexData, roots: &[String]) -> Vec<u32>
     old_of
 }
 
-/// Files of the index by device and inode: a file that was moved keeps these and its times.
-fn inodes(old: &IndexData) -> HashMap<(u64, u64), u32> {
-    let files = (0u32..).zip(&old.nodes).filter(|(_, node)| matches!(node.body, IndexBody::File { .. }));
-    files.map(|(at, node)| ((node.device, node.inode), at)).collect()
+/// Finds files that were moved: they keep device, inode and times.
+fn find_moved(scanned: &Scanned, old: &IndexData, new_here: &HashMap<(u64, u64), u32>, states: &mut [State]) {
+    for (old_at, known) in (0u32..).zip(&old.nodes) {
+        if matches!(known.body, IndexBody::File { .. })
+            && let Some(at) = new_here.get(&(known.device, known.inode)).copied()
+            && let Some(node) = scanned.node(at)
+            && let ScanKind::File { size } = &node.kind
+            && same_file(node, *size, known)
+        {
+            set(states, at, State::Known { old: old_at });
+        }
+    }
 }
 
 /// Groups the names of each file that has several within a root. The first in depth-first order holds the content, so

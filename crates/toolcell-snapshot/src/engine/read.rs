@@ -22,8 +22,11 @@ const WHOLE_FILE_BYTES: u64 = 1024 * 1024;
 const MIN_CHUNK: usize = 256 * 1024;
 const AVG_CHUNK: usize = 1024 * 1024;
 const MAX_CHUNK: usize = 4 * 1024 * 1024;
-/// Entries that are read at a time.
-const MAX_FETCHES: usize = 16;
+/// Entries that are read at a time. Many, because an answer takes much longer to come than a small file to be read; what
+/// they may hold is bounded by [`MAX_FETCHED_BYTES`].
+const MAX_FETCHES: usize = 128;
+/// Bytes of the files that are read at a time, as far as each is held at once; one more file is begun below it.
+const MAX_FETCHED_BYTES: u64 = 8 * 1024 * 1024;
 /// Large files that are read at a time; each holds up to about three chunks.
 const MAX_LARGE: usize = 3;
 /// Batches that are hashed at a time.
@@ -45,6 +48,14 @@ pub(super) struct Reader<'a> {
     read_bytes: AtomicU64,
     large: Semaphore,
     progress: &'a dyn ProgressSink,
+}
+
+/// What reading an entry holds at once, by what the scan said of it.
+fn held_bytes(plan: &Plan, at: u32) -> u64 {
+    match plan.scanned.node(at) {
+        Some(ScanNode { kind: ScanKind::File { size }, .. }) => (*size).min(WHOLE_FILE_BYTES),
+        Some(_) | None => 0,
+    }
 }
 
 /// Consecutive bytes that are not sealed yet.
@@ -122,11 +133,14 @@ impl<'a> Reader<'a> {
         let mut seals = FuturesUnordered::new();
         let mut batch: Vec<(FileRead, Vec<Piece>)> = Vec::new();
         let mut batch_bytes = 0;
+        let mut fetched_bytes = 0;
         loop {
             while reads.len() < MAX_FETCHES
+                && fetched_bytes < MAX_FETCHED_BYTES
                 && let Some(at) = todo.pop_front()
             {
                 if let Some(read) = self.start(plan, at) {
+                    fetched_bytes += held_bytes(plan, at);
                     reads.push(read);
                 }
             }
@@ -139,20 +153,21 @@ impl<'a> Reader<'a> {
                 return Ok(());
             }
             tokio::select! {
-                Some((at, read)) = reads.next(), if seals.len() < MAX_SEALS => match {
+                Some((at, read)) = reads.next(), if seals.len() < MAX_SEALS => {
+                    fetched_bytes -= held_bytes(plan, at);
                     files += 1;
                     let bytes = self.read_bytes.load(Ordering::Relaxed);
                     self.progress.report(Progress { files, bytes, total_files, ..Progress::begin(Phase::Read) });
-                    read?
-                } {
-                    None => todo.extend(plan.gone(at)),
-                    Some((read, Content::Cut(extents))) => apply(plan, read, extents),
-                    Some((read, Content::Whole(pieces))) if pieces.is_empty() => apply(plan, read, Vec::new()),
-                    Some((read, Content::Whole(pieces))) => {
-                        batch_bytes += pieces.iter().map(|(_, data)| data.len()).sum::<usize>();
-                        batch.push((read, pieces));
+                    match read? {
+                        None => todo.extend(plan.gone(at)),
+                        Some((read, Content::Cut(extents))) => apply(plan, read, extents),
+                        Some((read, Content::Whole(pieces))) if pieces.is_empty() => apply(plan, read, Vec::new()),
+                        Some((read, Content::Whole(pieces))) => {
+                            batch_bytes += pieces.iter().map(|(_, data)| data.len()).sum::<usize>();
+                            batch.push((read, pieces));
+                        }
                     }
-                },
+                }
                 Some(sealed) = seals.next() => {
                     for (read, extents) in sealed? {
                         apply(plan, read, extents);

@@ -1,7 +1,7 @@
 //! Taking a snapshot.
 
 use super::build::{Built, build, meta};
-use super::compact::live;
+use super::compact::{PackSet, each_blob};
 use super::plan::Plan;
 use super::read::Reader;
 use super::upload::{Known, Sealing, Uploader};
@@ -214,13 +214,16 @@ impl SnapshotEngine {
         uploader: &mut Uploader,
         image_digest: &str,
     ) -> Result<(Manifest, IndexData), StoreError> {
-        let live_before = live(&built.nodes, old, uploader)?;
         let carried = carried(old, &built);
-        let pinned: BTreeSet<u32> = carried.iter().flat_map(|(_, packs)| packs.iter().copied()).collect();
-        self.merge_small_packs(keys, old, &live_before, &pinned, uploader).await?;
+        let pinned: PackSet = carried.iter().flat_map(|(_, packs)| packs.iter().copied()).collect();
+        // Blobs have their pack's number as soon as they are pushed.
+        let mut root_packs = packs_by_root(old, &built, uploader)?;
+        let needed: PackSet = root_packs.values().flatten().copied().collect();
+        if self.merge_small_packs(keys, old, &built.nodes, &needed, &pinned, uploader).await? {
+            root_packs = packs_by_root(old, &built, uploader)?;
+        }
         uploader.finish().await?;
 
-        let root_packs = packs_by_root(old, &built, uploader)?;
         let used: BTreeSet<u32> = root_packs.values().flatten().chain(&pinned).copied().collect();
         let packs: BTreeMap<u32, PackRef> =
             old.packs.iter().chain(&uploader.packs).filter(|(number, _)| used.contains(number)).map(own).collect();
@@ -260,7 +263,9 @@ impl SnapshotEngine {
         };
         let mut blobs = old.blobs.clone();
         blobs.extend(uploader.places.drain());
-        blobs.retain(|_, (number, _)| packs.contains_key(number));
+        if !old.packs.keys().chain(uploader.packs.keys()).all(|number| packs.contains_key(number)) {
+            blobs.retain(|_, (number, _)| packs.contains_key(number));
+        }
         let data = IndexData { manifest: Some(manifest.clone()), nodes: built.nodes, roots: built.roots, blobs, packs };
         Ok((manifest, data))
     }
@@ -371,24 +376,31 @@ fn carried(old: &IndexData, built: &Built) -> Vec<(RootRecord, BTreeSet<u32>)> {
 }
 
 /// The packs that each scanned root needs.
-fn packs_by_root(
-    old: &IndexData,
-    built: &Built,
-    uploader: &Uploader,
-) -> Result<HashMap<String, BTreeSet<u32>>, StoreError> {
-    let mut owner = vec![NO_NODE; built.nodes.len()];
-    let mut by_root: HashMap<u32, BTreeSet<u32>> = HashMap::new();
-    for (at, node) in built.nodes.iter().enumerate() {
-        let root = match owner.get(node.parent as usize) {
-            Some(root) => *root,
-            None => u32::try_from(at).unwrap_or(NO_NODE),
+fn packs_by_root(old: &IndexData, built: &Built, uploader: &Uploader) -> Result<HashMap<String, PackSet>, StoreError> {
+    // Roots are few, and come before what is in them.
+    let mut tops: Vec<(u32, PackSet)> = built.roots.values().map(|root| (root.node, PackSet::new())).collect();
+    let mut owner = vec![usize::MAX; built.nodes.len()];
+    for (at, node) in (0u32..).zip(&built.nodes) {
+        let top = if node.parent == NO_NODE {
+            tops.iter().position(|(root, _)| *root == at)
+        } else {
+            owner.get(node.parent as usize).copied()
         };
-        if let Some(slot) = owner.get_mut(at) {
-            *slot = root;
+        let Some((top, (_, packs))) = top.and_then(|top| tops.get_mut(top).map(|packs| (top, packs))) else {
+            return Err(StoreError::internal("a new manifest", "an entry outside all roots"));
+        };
+        if let Some(slot) = owner.get_mut(at as usize) {
+            *slot = top;
         }
-        let packs = live(std::slice::from_ref(node), old, uploader)?;
-        by_root.entry(root).or_default().extend(packs.into_keys());
+        // Most blobs are in the pack of the one before.
+        let mut last = None;
+        each_blob(node, old, uploader, |number, _| {
+            if last != Some(number) {
+                packs.insert(number);
+                last = Some(number);
+            }
+        })?;
     }
-    let named = built.roots.iter().map(|(path, root)| (path.clone(), by_root.remove(&root.node).unwrap_or_default()));
-    Ok(named.collect())
+    let found = |node: u32| tops.iter().find(|(root, _)| *root == node).map(|(_, packs)| packs.clone());
+    Ok(built.roots.iter().map(|(path, root)| (path.clone(), found(root.node).unwrap_or_default())).collect())
 }

@@ -2,12 +2,12 @@
 
 use super::SnapshotEngine;
 use crate::error::{SnapshotError, StoreError};
-use crate::format::keys::{BlobId, BlobKind, TenantKeys};
+use crate::format::keys::{BlobId, BlobKind, BlobMap, TenantKeys};
 use crate::format::manifest::PackRef;
 use crate::format::pack::{PackBuilder, Place, Sealed, Sealer};
 use crate::index::IndexData;
 use crate::store::ObjectName;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::mpsc::Sender;
@@ -94,7 +94,7 @@ pub(super) struct Uploader {
     /// Packs that were written, by number.
     pub(super) packs: BTreeMap<u32, PackRef>,
     /// Where new blobs are.
-    pub(super) places: HashMap<BlobId, (u32, Place)>,
+    pub(super) places: BlobMap<(u32, Place)>,
     pub(super) bytes: u64,
 }
 
@@ -109,7 +109,7 @@ impl Uploader {
             next_number: old.packs.last_key_value().map_or(0, |(number, _)| number.saturating_add(1)),
             uploads: JoinSet::new(),
             packs: BTreeMap::new(),
-            places: HashMap::new(),
+            places: BlobMap::default(),
             bytes: 0,
         }
     }

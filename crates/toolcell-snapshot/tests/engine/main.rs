@@ -12,6 +12,7 @@ mod hostile;
 mod incremental;
 mod local;
 mod model;
+mod random;
 mod round_trip;
 
 use std::path::{Path, PathBuf};
