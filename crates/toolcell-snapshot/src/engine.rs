@@ -3,6 +3,8 @@
 mod build;
 mod commit;
 mod compact;
+mod fork;
+mod gc;
 mod history;
 #[cfg(test)]
 mod hostile_store;
@@ -23,6 +25,7 @@ use crate::error::{OpenError, StampError, StoreError};
 use crate::format::envelope::{self, ObjectKind, Proof};
 use crate::format::head::Head;
 use crate::format::keys::StoreKeys;
+use crate::rules::{Rules, Weakening};
 use crate::store::{HeadRecord, HeadVersion, ObjectName, SnapshotStore, head_name};
 use bytes::Bytes;
 use commit::Pending;
@@ -51,7 +54,8 @@ pub struct SnapshotEngine {
     max_workspace_bytes: u64,
     /// Rules that the model check breaks, to see that it would be noticed.
     #[cfg(test)]
-    rules: model::Rules,
+    broken: model::Rules,
+    rules: Rules,
 }
 
 /// The right to replace a slot's head: what a holder has after stamping it.
@@ -125,7 +129,8 @@ impl SnapshotEngine {
             clock,
             max_workspace_bytes: DEFAULT_MAX_WORKSPACE_BYTES,
             #[cfg(test)]
-            rules: model::Rules::default(),
+            broken: model::Rules::default(),
+            rules: Rules::default(),
         })
     }
 
@@ -134,6 +139,22 @@ impl SnapshotEngine {
     pub fn with_max_workspace_bytes(mut self, max: u64) -> Self {
         self.max_workspace_bytes = max;
         self
+    }
+
+    /// The same engine without one of its rules.
+    #[cfg(feature = "weakened")]
+    #[doc(hidden)]
+    #[must_use]
+    pub fn without(mut self, rule: Option<crate::Weakening>) -> Self {
+        self.rules.broken = rule;
+        self
+    }
+
+    /// The packs that a snapshot refers to.
+    #[cfg(feature = "weakened")]
+    #[doc(hidden)]
+    pub async fn packs_of(&self, slot: &ScopeKey, snapshot: SnapshotId) -> Result<Vec<ObjectName>, StoreError> {
+        Ok(self.manifest(slot, snapshot).await?.packs.into_iter().map(|pack| pack.name).collect())
     }
 
     /// Whether the store keeps nothing: snapshots then read nothing and write nothing, and every result has to say so.
@@ -191,7 +212,7 @@ impl SnapshotEngine {
             {
                 return Err(StampError::HeadMissing { expected, found });
             }
-            if let Some((head, _)) = current.as_ref().filter(|(head, _)| self.is_fenced(head.token, token)) {
+            if let Some((head, _)) = current.as_ref().filter(|(head, _)| self.is_taken(head.token, token)) {
                 return Err(StampError::Fenced { recorded: head.token });
             }
             let generation = self.next_generation(slot, found).map_err(StampError::Store)?;
@@ -223,14 +244,13 @@ impl SnapshotEngine {
         Err(StampError::Store(last.unwrap_or_else(busy)))
     }
 
-    /// Whether a stamp is too late: a token is as good as another only if it is strictly higher.
-    #[cfg_attr(not(test), expect(clippy::unused_self, reason = "tests break the rule to see that it would be noticed"))]
-    fn is_fenced(&self, recorded: FencingToken, mine: FencingToken) -> bool {
+    /// Whether a token that is recorded keeps another one out: it is as good as another only if it is strictly higher.
+    fn is_taken(&self, recorded: FencingToken, mine: FencingToken) -> bool {
         #[cfg(test)]
-        if self.rules.stamps_over_its_equal {
+        if self.broken.stamps_over_its_equal {
             return recorded > mine;
         }
-        recorded >= mine
+        recorded > mine || (recorded == mine && !self.rules.lacks(Weakening::StampWithEqualToken))
     }
 
     /// After a compare-and-set that did not simply succeed: whether the stamp is there all the same. The inner error

@@ -23,6 +23,7 @@ mod history;
 mod index;
 mod progress;
 mod receipt;
+mod rules;
 mod scan;
 mod store;
 
@@ -41,6 +42,8 @@ pub use history::{GcReceipt, MAX_HISTORY, MAX_PROBLEMS, Problem, Retention, Snap
 pub use index::SlotIndex;
 pub use progress::{NoProgress, Phase, Progress, ProgressSink};
 pub use receipt::{RestoreReceipt, SnapshotReceipt};
+#[doc(hidden)]
+pub use rules::Weakening;
 pub use store::{
     HeadRecord, HeadVersion, ListPage, Listed, LocalStore, MAX_HEAD_BYTES, MAX_OBJECT_BYTES, MemoryStore, NoneStore,
     ObjectName, ObjectPrefix, PostgresError, PostgresStore, ProbeError, RedisConfig, RedisError, RedisStore, S3Config,

@@ -1,6 +1,5 @@
 //! A slot's snapshots: looked at, verified, gone back to, copied, collected.
 
-use super::pending::Pending;
 use super::{OperateError, SlotIdentity};
 use crate::inner::Inner;
 use crate::slot::Residency;

@@ -7,15 +7,6 @@ use toolcell_model::*;
 use toolcell_snapshot::*;
 #[async_trait]
 pub(super) trait Pending {
-    async fn gc(
-        &self,
-        _: &mut HeadWriter,
-        _: &mut SlotIndex,
-        _: &Retention,
-        _: &dyn ProgressSink,
-    ) -> Result<GcReceipt, GcError> {
-        Ok(GcReceipt::default())
-    }
     async fn export(
         &self,
         _: &ScopeKey,
@@ -35,15 +26,6 @@ pub(super) trait Pending {
         _: &dyn ProgressSink,
     ) -> Result<SnapshotReceipt, OperateError> {
         Err(OperateError::KeepsNothing)
-    }
-    async fn fork(
-        &self,
-        _: &ScopeKey,
-        _: SnapshotId,
-        _: &mut HeadWriter,
-        _: &mut SlotIndex,
-    ) -> Result<SnapshotReceipt, ForkError> {
-        Err(ForkError::Target { slot: String::new() })
     }
 }
 impl Pending for SnapshotEngine {}

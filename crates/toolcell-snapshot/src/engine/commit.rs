@@ -5,6 +5,7 @@ use crate::error::{CommitError, StoreError};
 use crate::format::head::Head;
 use crate::format::manifest::Manifest;
 use crate::index::SlotIndex;
+use crate::rules::Weakening;
 use crate::store::{HeadVersion, MAX_OBJECT_BYTES};
 use toolcell_model::{Retry, ScopeKey, SnapshotId};
 
@@ -68,7 +69,7 @@ impl SnapshotEngine {
         self.replace(writer, &mut index, None, true, SlotIndex::empty()).await
     }
 
-    async fn replace(
+    pub(super) async fn replace(
         &self,
         writer: &mut HeadWriter,
         index: &mut SlotIndex,
@@ -94,7 +95,7 @@ impl SnapshotEngine {
         writer.pending.push(Pending { head: head.clone(), index: next_index });
         let replaced = self.store.head_cas(&slot, Some(&writer.version), data.clone()).await;
         #[cfg(test)]
-        let replaced = match (replaced, self.rules.rereads_when_refused) {
+        let replaced = match (replaced, self.broken.rereads_when_refused) {
             (Err(StoreError::PreconditionFailed { .. }), true) => {
                 let there = self.store.head_get(&slot).await.ok().flatten();
                 self.store.head_cas(&slot, there.as_ref().map(|there| &there.version), data).await
@@ -104,6 +105,17 @@ impl SnapshotEngine {
         match replaced {
             Ok(version) => {
                 adopt(writer, index, &head, version);
+                Ok(())
+            }
+            Err(StoreError::PreconditionFailed { .. }) if self.rules.lacks(Weakening::CommitRetried) => {
+                let Ok(Some((found, version))) = self.read_head(&slot).await else {
+                    return Err(CommitError::HeadMissing);
+                };
+                let generation = self.next_generation(&slot, Some(found.generation)).map_err(CommitError::Store)?;
+                let again = Head { generation, ..head };
+                let data = again.encode(&slot, &self.keys).map_err(CommitError::Store)?;
+                let version = self.store.head_cas(&slot, Some(&version), data).await.map_err(CommitError::Store)?;
+                adopt(writer, index, &again, version);
                 Ok(())
             }
             Err(error @ StoreError::PreconditionFailed { .. }) => self.refused(writer, index, &head, error).await,

@@ -13,6 +13,7 @@ use crate::format::manifest::{Counts, MAX_PACKS, MAX_ROOTS, Manifest, PackRef, R
 use crate::index::{IndexBody, IndexData, SlotIndex};
 use crate::progress::{NoProgress, Phase, Progress, ProgressSink};
 use crate::receipt::SnapshotReceipt;
+use crate::rules::Weakening;
 use crate::scan::{NO_NODE, ScanBuilder, ScanKind, Scanned};
 use futures_util::future::try_join;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -137,13 +138,18 @@ impl SnapshotEngine {
         let name = Manifest::name(&writer.slot, snapshot);
         let next_index = SlotIndex { data: Arc::new(data) };
         #[cfg(test)]
-        if self.rules.head_before_manifest {
+        if self.broken.head_before_manifest {
             self.commit(writer, index, snapshot, next_index.clone()).await?;
             self.store.put_if_absent(&name, encoded.clone()).await.map_err(SnapshotError::Store)?;
             return Ok(());
         }
-        self.store.put_if_absent(&name, encoded).await.map_err(SnapshotError::Store)?;
-        self.commit(writer, index, snapshot, next_index).await?;
+        if self.rules.lacks(Weakening::HeadBeforeManifest) {
+            self.commit(writer, index, snapshot, next_index).await?;
+            self.store.put_if_absent(&name, encoded).await.map_err(SnapshotError::Store)?;
+        } else {
+            self.store.put_if_absent(&name, encoded).await.map_err(SnapshotError::Store)?;
+            self.commit(writer, index, snapshot, next_index).await?;
+        }
         receipt.snapshot = Some(snapshot);
         receipt.generation = generation;
         Ok(())

@@ -7,7 +7,10 @@
     reason = "a failed unwrap is the test's failure"
 )]
 
+mod collection;
 mod compaction;
+mod fork;
+mod history;
 mod hostile;
 mod incremental;
 mod local;

@@ -30,13 +30,14 @@ pub(super) struct Rules {
     pub(super) head_before_manifest: bool,
 }
 
-fn engine(store: Arc<dyn SnapshotStore>, rules: Rules) -> SnapshotEngine {
+fn engine(store: Arc<dyn SnapshotStore>, broken: Rules) -> SnapshotEngine {
     SnapshotEngine {
         store,
         keys: StoreKeys::new([7; 32]),
         clock: Arc::new(SystemClock),
         max_workspace_bytes: super::DEFAULT_MAX_WORKSPACE_BYTES,
-        rules,
+        broken,
+        rules: crate::rules::Rules::default(),
     }
 }
 
