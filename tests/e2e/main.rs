@@ -19,6 +19,7 @@
 mod bad_input;
 mod cli;
 mod commands;
+mod copies;
 mod durability;
 mod exec;
 mod faults;

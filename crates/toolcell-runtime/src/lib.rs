@@ -28,7 +28,7 @@ pub use call::LiveOutput;
 pub use config::Config;
 pub use error::{StartError, SubmitError, chain};
 pub use explain::{ExplainError, Explanation, Hypothesis, RecordedCases};
-pub use operate::{ArchiveForm, HeadView, HolderView, OperateError, Residence, SlotFault, SlotIdentity, SlotView};
+pub use operate::{HeadView, HolderView, OperateError, Residence, SlotFault, SlotIdentity, SlotView};
 pub use output::{MAX_OUTPUT_PAGE_BYTES, MAX_STREAM_BYTES, OutputPage};
 pub use session::{SessionChange, SessionError, SessionPermissions, SessionRules};
 pub use start::{Role, Runtime};

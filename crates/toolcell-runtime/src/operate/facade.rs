@@ -1,13 +1,11 @@
 //! The operations as the faces call them. Each is a task of the runtime's own: a client that goes away halfway changes
 //! nothing of what it has asked for.
 
-use super::{ArchiveForm, OperateError, SlotIdentity, SlotView};
+use super::{OperateError, SlotIdentity, SlotView};
 use crate::activity::Activity;
 use crate::inner::Inner;
 use crate::start::Runtime;
-use bytes::Bytes;
 use std::sync::Arc;
-use tokio::sync::mpsc::Receiver;
 use toolcell_model::{ScopeKey, SnapshotId, TenantId};
 use toolcell_snapshot::{GcReceipt, SnapshotInfo, VerifyReport};
 use toolcell_state::{Cursor, Page};
@@ -151,37 +149,6 @@ impl Runtime {
     ) -> Result<(ScopeKey, SnapshotId), OperateError> {
         let (tenant, key, to) = (tenant.clone(), key.clone(), to.clone());
         self.operate(move |inner| async move { inner.operate_fork(&tenant, &key, snapshot, &to).await }).await
-    }
-
-    /// A snapshot's files as an archive, the newest one's if none is named, as it is made; an error ends it. Dropping the
-    /// receiver ends it, too.
-    ///
-    /// # Errors
-    /// [`OperateError`].
-    pub async fn export(
-        &self,
-        tenant: &TenantId,
-        key: &ScopeKey,
-        snapshot: Option<SnapshotId>,
-        form: ArchiveForm,
-    ) -> Result<Receiver<Result<Bytes, OperateError>>, OperateError> {
-        self.inner.operate_export(tenant, key, snapshot, form).await
-    }
-
-    /// Replaces a slot's files by an archive's, as a new commit, when the slot's calls have ended; what is there is saved
-    /// first. Answers with the new snapshot. An archive that ends with an error, or too early, commits nothing.
-    ///
-    /// # Errors
-    /// [`OperateError`].
-    pub async fn import(
-        &self,
-        tenant: &TenantId,
-        key: &ScopeKey,
-        form: ArchiveForm,
-        archive: Receiver<std::io::Result<Bytes>>,
-    ) -> Result<SnapshotId, OperateError> {
-        let (tenant, key) = (tenant.clone(), key.clone());
-        self.operate(move |inner| async move { inner.operate_import(&tenant, &key, form, archive).await }).await
     }
 
     /// Runs an operation to its end, whether or not somebody still waits for it.

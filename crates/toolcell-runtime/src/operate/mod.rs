@@ -3,16 +3,13 @@
 //! Whatever writes takes the slot alone: its gate in this process, then its lease, then its head. What another process
 //! holds is not touched. **Read first**: [`take`], then [`change`].
 
-mod archive;
 mod change;
 mod error;
 mod facade;
 mod history;
 mod look;
-mod pending;
 mod take;
 
-pub use archive::ArchiveForm;
 pub use error::{OperateError, SlotFault};
 pub use look::{HeadView, HolderView, Residence, SlotView};
 
