@@ -7,7 +7,9 @@ use toolcell_lease::{GuardOpenError, LeaseError};
 use toolcell_model::{CallId, Ran, Retry, RuntimeFault, ScopeKey, SnapshotId};
 use toolcell_permission::RuleError;
 use toolcell_sandbox::SandboxError;
-use toolcell_snapshot::{ErrorKind, OpenError, RestoreError, SnapshotError, StampError, StoreError};
+use toolcell_snapshot::{
+    ErrorKind, OpenError, PostgresError, RedisError, RestoreError, SnapshotError, StampError, StoreError,
+};
 use toolcell_state::StateError;
 
 /// The runtime does not start.
@@ -39,6 +41,12 @@ pub enum StartError {
     /// The snapshot store.
     #[error("the snapshot store does not open")]
     Store(#[source] StoreError),
+    /// The snapshot store in Redis.
+    #[error("the snapshot store does not open")]
+    Redis(#[source] RedisError),
+    /// The snapshot store in Postgres.
+    #[error("the snapshot store does not open")]
+    Postgres(#[source] PostgresError),
     /// The snapshot store is somebody else's, or damaged.
     #[error("the snapshot store cannot be used")]
     Snapshots(#[source] OpenError),

@@ -1,9 +1,11 @@
 //! Starting and ending a runtime.
 
+mod stores;
+
 use crate::agent;
 use crate::batch::{Batch, BatchRequest};
 use crate::bounded_store::BoundedStore;
-use crate::config::{Config, Durability, IdSecret, LeaseUrl, SnapshotStoreKind, StateUrl};
+use crate::config::{Config, Durability, IdSecret, LeaseUrl, StateUrl};
 use crate::error::{StartError, SubmitError};
 use crate::explain::{ExplainError, Explanation, Hypothesis};
 use crate::inner::{Inner, lock};
@@ -22,7 +24,7 @@ use toolcell_model::{BatchId, CallRef, Clock, SystemClock, UnixMillis};
 use toolcell_protocol::Stream;
 use toolcell_sandbox::docker::DockerConfig;
 use toolcell_sandbox::{DockerProvider, Engine, SandboxError};
-use toolcell_snapshot::{LocalStore, NoneStore, SnapshotEngine, SnapshotStore};
+use toolcell_snapshot::{NoneStore, SnapshotEngine, SnapshotStore};
 use toolcell_state::{
     BatchRecord, CallFilter, CallRecord, Cursor, Page, SessionKey, SqliteStore, StateError, StateStore,
 };
@@ -79,7 +81,7 @@ impl Runtime {
             let engine = SnapshotEngine::open(store, *secret.expose(), Arc::clone(&clock)).await;
             engine.map_err(StartError::Snapshots)
         };
-        let snapshots = open_engine(snapshot_store(&config).await?).await?;
+        let snapshots = open_engine(stores::open(&config).await?).await?;
         let scratch = open_engine(Arc::new(NoneStore::new())).await?;
         let provider = DockerProvider::new(DockerConfig {
             host: config.docker_host(),
@@ -299,16 +301,6 @@ fn hold_directory(data_dir: &Path) -> Result<File, StartError> {
         Err(rustix::io::Errno::WOULDBLOCK) => Err(StartError::DataDirHeld { path: data_dir.to_owned() }),
         Err(error) => Err(failed(error.into())),
     }
-}
-
-async fn snapshot_store(config: &Config) -> Result<Arc<dyn SnapshotStore>, StartError> {
-    Ok(match config.snapshots.store {
-        SnapshotStoreKind::None => Arc::new(NoneStore::new()),
-        SnapshotStoreKind::Local => {
-            let store = LocalStore::open(&config.data_dir.join("snapshots")).await;
-            Arc::new(store.map_err(StartError::Store)?)
-        }
-    })
 }
 
 /// The configured secret, or the one that the first start has made.

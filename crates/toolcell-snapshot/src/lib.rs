@@ -1,7 +1,7 @@
 //! Snapshots of a slot's workspace: content-addressed, incremental, fenced.
 //!
 //! **Owns** the format (chunks, packs, trees, manifest, head), the [`SnapshotStore`] trait and the stores `memory`,
-//! `local` and `none`, the head protocol (stamp, commit, in doubt, tombstone), incremental snapshot and verified
+//! `local`, `s3`, `redis`, `sql` and `none`, the head protocol (stamp, commit, in doubt, tombstone), incremental snapshot and verified
 //! restore. **Never knows** Docker, leases or HTTP, and never opens a path of the workspace: what is in it comes through
 //! [`WorkspaceSource`] and goes through [`WorkspaceSink`].
 //!
@@ -46,7 +46,7 @@ pub use receipt::{RestoreReceipt, SnapshotReceipt};
 pub use rules::Weakening;
 pub use store::{
     HeadRecord, HeadVersion, ListPage, Listed, LocalStore, MAX_HEAD_BYTES, MAX_OBJECT_BYTES, MemoryStore, NoneStore,
-    ObjectName, ObjectPrefix, PostgresError, PostgresStore, ProbeError, RedisConfig, RedisError, RedisStore, S3Config,
-    S3Credentials, S3Store, SnapshotStore, SqliteObjects, StoreKind,
+    ObjectName, ObjectPrefix, PostgresError, PostgresStore, ProbeError, RedisConfig, RedisError, RedisStore,
+    RetryStore, S3Config, S3Credentials, S3Store, SnapshotStore, SqliteObjects, StoreKind,
 };
 pub use toolcell_model::Retry;

@@ -4,7 +4,9 @@ mod local;
 mod memory;
 mod name;
 mod none;
+mod parts;
 mod redis;
+mod retry;
 mod s3;
 mod sql;
 
@@ -18,6 +20,7 @@ pub use memory::MemoryStore;
 pub use name::{ObjectName, ObjectPrefix};
 pub use none::NoneStore;
 pub use redis::{RedisConfig, RedisError, RedisStore};
+pub use retry::RetryStore;
 pub use s3::{ProbeError, S3Config, S3Credentials, S3Store};
 pub use sql::{PostgresError, PostgresStore, SqliteObjects};
 

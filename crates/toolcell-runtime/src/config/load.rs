@@ -1,6 +1,6 @@
 //! Reading the file and the environment. The only place that reads environment variables.
 
-use super::{AuthMode, Config};
+use super::{AuthMode, Config, SnapshotStoreKind};
 use serde::{Deserialize, Deserializer};
 use std::path::{Path, PathBuf};
 use toolcell_permission::ContainerPath;
@@ -104,6 +104,10 @@ impl Config {
                     self.server.listen
                 ),
             );
+        }
+        if self.snapshots.store == SnapshotStoreKind::Redis && self.snapshots.redis.url.is_none() {
+            let detail = "snapshots.store = \"redis\" needs the address of the server: redis://[user:password@]host";
+            return wrong("snapshots.redis.url".to_owned(), detail.to_owned());
         }
         for (name, value) in [
             ("limits.batch_calls", self.limits.batch_calls as u64),

@@ -7,11 +7,13 @@ mod agent;
 mod custom_tool;
 mod load;
 mod size;
+mod stores;
 
 pub use agent::{AgentConfig, Approval, LimitsConfig, MountConfig, NetworkConfig, NetworkMode, PermissionsConfig};
 pub use custom_tool::{CustomStdin, CustomToolConfig};
 pub use load::{ConfigError, ENVIRONMENT_PREFIX};
 pub use size::ByteSize;
+pub use stores::{RedisSection, SecretUrl, SqlSection, SqlUrl};
 
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -163,6 +165,10 @@ pub struct SnapshotsConfig {
     pub keep_bytes: Option<ByteSize>,
     /// 64 hex digits; names of stored content derive from it. Made at first start if absent.
     pub id_secret: Option<IdSecret>,
+    /// With `redis`: which server.
+    pub redis: RedisSection,
+    /// With `sql`: which database.
+    pub sql: SqlSection,
 }
 
 impl Default for SnapshotsConfig {
@@ -177,6 +183,8 @@ impl Default for SnapshotsConfig {
             keep_age_ms: None,
             keep_bytes: None,
             id_secret: None,
+            redis: RedisSection::default(),
+            sql: SqlSection::default(),
         }
     }
 }
@@ -190,6 +198,10 @@ pub enum SnapshotStoreKind {
     /// Under `data_dir`.
     #[default]
     Local,
+    /// In a Redis server.
+    Redis,
+    /// In an SQLite file or a Postgres database.
+    Sql,
 }
 
 /// When a call's changes are saved.

@@ -106,6 +106,7 @@ async fn restored(
         roots: vec![root],
         packs: vec![reference],
         files_unstable: 0,
+        new_bytes: 0,
     };
     change(&mut manifest);
     let encoded = manifest.encode(&engine.keys).unwrap();

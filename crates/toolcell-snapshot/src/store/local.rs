@@ -79,6 +79,10 @@ impl SnapshotStore for LocalStore {
         StoreKind::Local
     }
 
+    fn is_durable(&self) -> bool {
+        true
+    }
+
     async fn put_if_absent(&self, name: &ObjectName, data: Bytes) -> Result<(), StoreError> {
         check_size(name, data.len() as u64, MAX_OBJECT_BYTES)?;
         let name = name.clone();

@@ -46,6 +46,10 @@ impl SnapshotStore for MemoryStore {
         StoreKind::Memory
     }
 
+    fn is_durable(&self) -> bool {
+        false
+    }
+
     async fn put_if_absent(&self, name: &ObjectName, data: Bytes) -> Result<(), StoreError> {
         check_size(name, data.len() as u64, MAX_OBJECT_BYTES)?;
         let mut inner = self.lock();

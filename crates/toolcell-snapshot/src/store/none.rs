@@ -31,6 +31,10 @@ impl SnapshotStore for NoneStore {
         true
     }
 
+    fn is_durable(&self) -> bool {
+        false
+    }
+
     async fn put_if_absent(&self, _name: &ObjectName, _data: Bytes) -> Result<(), StoreError> {
         Ok(())
     }

@@ -148,6 +148,10 @@ impl SnapshotStore for FaultStore {
         self.inner.keeps_nothing()
     }
 
+    fn is_durable(&self) -> bool {
+        self.inner.is_durable()
+    }
+
     async fn put_if_absent(&self, name: &ObjectName, data: Bytes) -> Result<(), StoreError> {
         with_faults!(self, Operation::Put, name, self.inner.put_if_absent(name, data.clone()).await)
     }

@@ -7,9 +7,11 @@ mod dir_source;
 mod fault;
 mod fixture;
 mod head_suite;
+mod proxy;
 mod random_tree;
 mod services;
 mod store_suite;
+mod trouble;
 mod walk;
 
 pub use bad_s3::{BadS3, Manners};
@@ -19,9 +21,11 @@ pub use dir_source::DirSource;
 pub use fault::{Fault, FaultStore, Operation};
 pub use fixture::{backdate, everything_tree, many_files, noise};
 pub use head_suite::*;
+pub use proxy::{FaultProxy, NetworkFault};
 pub use random_tree::RandomTree;
 pub use services::service;
 pub use store_suite::*;
+pub use trouble::{Trouble, TroubledStore};
 pub use walk::{Facts, describe};
 
 use async_trait::async_trait;
@@ -35,6 +39,12 @@ use toolcell_snapshot::SnapshotStore;
 pub trait StoreHarness: Send + Sync {
     /// A handle of its own over the one store, as another process, or the same one after a restart, would have it.
     async fn store(&self) -> Arc<dyn SnapshotStore>;
+
+    /// Whether answers get lost on the way. A refused exchange of a head, or a refused creation of the same bytes, may
+    /// then be in doubt; never may one that was refused count as made.
+    fn loses_answers(&self) -> bool {
+        false
+    }
 
     /// Largest object that it takes.
     fn max_object_bytes(&self) -> u64 {

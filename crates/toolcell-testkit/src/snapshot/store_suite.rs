@@ -28,6 +28,12 @@ fn kind<T: std::fmt::Debug>(result: Result<T, StoreError>) -> ErrorKind {
     result.expect_err("an error").kind()
 }
 
+/// Whether a write was refused for this reason; where answers get lost it may be in doubt instead.
+fn is_refused<T: std::fmt::Debug>(harness: &Harness, result: Result<T, StoreError>, wanted: ErrorKind) -> bool {
+    let error = result.expect_err("an error");
+    error.kind() == wanted || harness.loses_answers() && error.retry() == Retry::Indeterminate
+}
+
 async fn put(store: &dyn SnapshotStore, name: &ObjectName, data: &[u8]) {
     store.put_if_absent(name, Bytes::copy_from_slice(data)).await.unwrap();
 }
@@ -61,7 +67,11 @@ pub async fn an_object_is_created_once(harness: Harness) {
     let (store, name) = (harness.store().await, name(&slot(), "a"));
     put(&*store, &name, b"first").await;
     for data in ["second", "first"] {
-        assert_eq!(kind(store.put_if_absent(&name, Bytes::from(data)).await), ErrorKind::AlreadyExists);
+        match store.put_if_absent(&name, Bytes::from(data)).await {
+            // In doubt it was read back: the same bytes are the same object.
+            Ok(()) => assert!(harness.loses_answers() && data == "first"),
+            result => assert!(is_refused(&harness, result, ErrorKind::AlreadyExists)),
+        }
     }
     assert_eq!(store.get(&name, 100).await.unwrap(), "first");
 }
@@ -188,8 +198,10 @@ pub async fn errors_have_the_same_kinds_everywhere(harness: Harness) {
     assert_eq!((error.object(), error.retry()), (missing.as_str(), Retry::Never));
     assert!(store.head_get(&slot).await.unwrap().is_none());
     let stale = HeadVersion("never was".to_owned());
-    let error = store.head_cas(&slot, Some(&stale), Bytes::from("x")).await.unwrap_err();
-    assert_eq!((error.kind(), error.retry()), (ErrorKind::PreconditionFailed, Retry::Never));
+    let refused = store.head_cas(&slot, Some(&stale), Bytes::from("x")).await;
+    assert!(refused.as_ref().is_err_and(|error| error.retry() == Retry::Never) || harness.loses_answers());
+    assert!(is_refused(&harness, refused, ErrorKind::PreconditionFailed));
+    assert!(store.head_get(&slot).await.unwrap().is_none());
 }
 
 /// Compare-and-set compares.
@@ -199,13 +211,13 @@ pub async fn a_head_is_replaced_only_by_who_knows_it(harness: Harness) {
         store.head_cas(&slot, expected, Bytes::from(data)).await
     };
     let one = cas(None, "one").await.unwrap();
-    assert_eq!(kind(cas(None, "other").await), ErrorKind::PreconditionFailed);
+    assert!(is_refused(&harness, cas(None, "other").await, ErrorKind::PreconditionFailed));
     let read = store.head_get(&slot).await.unwrap().unwrap();
     assert_eq!((read.data, read.version), (Bytes::from("one"), one.clone()));
     let two = cas(Some(&one), "two").await.unwrap();
     assert_ne!(one, two);
     for stale in [None, Some(&one)] {
-        assert_eq!(kind(cas(stale, "three").await), ErrorKind::PreconditionFailed);
+        assert!(is_refused(&harness, cas(stale, "three").await, ErrorKind::PreconditionFailed));
     }
     assert_eq!(store.head_get(&slot).await.unwrap().unwrap().data, "two");
     cas(Some(&two), "three").await.unwrap();
@@ -216,7 +228,8 @@ pub async fn heads_of_slots_are_independent_and_no_objects(harness: Harness) {
     let (store, one, two) = (harness.store().await, slot(), slot());
     let version = store.head_cas(&one, None, Bytes::from("one")).await.unwrap();
     assert!(store.head_get(&two).await.unwrap().is_none());
-    assert_eq!(kind(store.head_cas(&two, Some(&version), Bytes::from("x")).await), ErrorKind::PreconditionFailed);
+    let others = store.head_cas(&two, Some(&version), Bytes::from("x")).await;
+    assert!(is_refused(&harness, others, ErrorKind::PreconditionFailed));
     store.head_cas(&two, None, Bytes::from("two")).await.unwrap();
     assert_eq!(store.head_get(&one).await.unwrap().unwrap().data, "one");
     assert!(store.list(&ObjectPrefix::all(), None, 10).await.unwrap().objects.is_empty());
@@ -236,7 +249,7 @@ pub async fn concurrent_commits_have_exactly_one_winner(harness: Harness) {
             });
         }
         let (won, lost): (Vec<_>, Vec<_>) = racers.join_all().await.into_iter().partition(Result::is_ok);
-        assert!(lost.into_iter().all(|lost| kind(lost) == ErrorKind::PreconditionFailed));
+        assert!(lost.into_iter().all(|lost| is_refused(&harness, lost, ErrorKind::PreconditionFailed)));
         assert_eq!(won.len(), 1, "round {round}");
         let (version, data) = won.into_iter().next().unwrap().unwrap();
         let read = harness.store().await.head_get(&slot).await.unwrap().unwrap();

@@ -8,7 +8,8 @@ use crate::store::{
 };
 use async_trait::async_trait;
 use bytes::Bytes;
-use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
+use sqlx::pool::PoolConnection;
+use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions, Postgres};
 use std::future::Future;
 use std::str::FromStr;
 use std::time::Duration;
@@ -77,6 +78,13 @@ impl PostgresStore {
             other => other,
         })?;
         Ok(Self { pool, durable: synchronous != "off" && fsync == "on" })
+    }
+}
+
+impl PostgresStore {
+    /// A connection that works. Nothing is sent before there is one, so that its failure leaves nothing in doubt.
+    async fn connection(&self, object: &str) -> Result<PoolConnection<Postgres>, StoreError> {
+        self.pool.acquire().await.map_err(|error| fault(error, object, false))
     }
 }
 
@@ -161,7 +169,8 @@ impl SnapshotStore for PostgresStore {
     async fn put_if_absent(&self, name: &ObjectName, data: Bytes) -> Result<(), StoreError> {
         check_size(name, data.len() as u64, MAX_OBJECT_BYTES)?;
         let insert = "INSERT INTO toolcell_snapshot_objects (name, data) VALUES ($1, $2) ON CONFLICT DO NOTHING";
-        let insert = sqlx::query(insert).bind(name.as_str()).bind(&data[..]).execute(&self.pool);
+        let mut connection = self.connection(name.as_str()).await?;
+        let insert = sqlx::query(insert).bind(name.as_str()).bind(&data[..]).execute(&mut *connection);
         let done = within(name.as_str(), true, insert).await?;
         if done.rows_affected() == 1 { Ok(()) } else { Err(StoreError::AlreadyExists { object: name.to_string() }) }
     }
@@ -245,7 +254,8 @@ impl SnapshotStore for PostgresStore {
                 sqlx::query(update).bind(slot.as_str()).bind(&version.0).bind(&data[..]).bind(&old.0)
             }
         };
-        let done = within(&object, true, statement.execute(&self.pool)).await?;
+        let mut connection = self.connection(&object).await?;
+        let done = within(&object, true, statement.execute(&mut *connection)).await?;
         if done.rows_affected() == 1 { Ok(version) } else { Err(StoreError::PreconditionFailed { object }) }
     }
 }

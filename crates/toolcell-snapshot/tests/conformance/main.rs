@@ -7,6 +7,9 @@
     reason = "a failed unwrap is the test's failure"
 )]
 
+mod faults;
+mod opening;
+
 use async_trait::async_trait;
 use std::sync::Arc;
 use tempfile::TempDir;
@@ -71,7 +74,7 @@ struct Redis(RedisConfig);
 impl Redis {
     fn new() -> Option<Self> {
         let url = service("TOOLCELL_TEST_REDIS_URL")?;
-        Some(Self(RedisConfig { url, prefix: format!("{}:", ScopeKey::ephemeral().unwrap()) }))
+        Some(Self(RedisConfig { url, prefix: format!("{}:", ScopeKey::ephemeral().unwrap()), assume_durable: false }))
     }
 }
 
@@ -96,16 +99,18 @@ struct Postgres(String);
 
 impl Postgres {
     fn new() -> Option<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(Self::create())
+    }
+
+    async fn create() -> Option<Self> {
+        use sqlx::Connection;
         let url = service("TOOLCELL_TEST_POSTGRES_URL")?;
         let (server, _) = url.rsplit_once('/').unwrap();
         let name = ScopeKey::ephemeral().unwrap().to_string();
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(async {
-            use sqlx::Connection;
-            let mut connection = sqlx::PgConnection::connect(&url).await.unwrap();
-            let create = sqlx::AssertSqlSafe(format!("CREATE DATABASE {name}"));
-            sqlx::query(create).execute(&mut connection).await.unwrap();
-        });
+        let mut connection = sqlx::PgConnection::connect(&url).await.unwrap();
+        let create = sqlx::AssertSqlSafe(format!("CREATE DATABASE {name}"));
+        sqlx::query(create).execute(&mut connection).await.unwrap();
         Some(Self(format!("{server}/{name}")))
     }
 }
