@@ -1,5 +1,6 @@
 //! The engine: the head protocol, snapshot and restore over any store.
 
+mod archive;
 mod build;
 mod commit;
 mod compact;
@@ -8,6 +9,7 @@ mod gc;
 mod history;
 #[cfg(test)]
 mod hostile_store;
+mod import;
 mod load;
 #[cfg(test)]
 mod model;
@@ -27,8 +29,10 @@ use crate::format::head::Head;
 use crate::format::keys::StoreKeys;
 use crate::rules::{Rules, Weakening};
 use crate::store::{HeadRecord, HeadVersion, ObjectName, SnapshotStore, head_name};
+pub use archive::ArchiveFormat;
 use bytes::Bytes;
 use commit::Pending;
+pub use import::ImportOptions;
 pub use pin::{PIN_SKEW, PIN_TTL};
 use std::sync::Arc;
 use toolcell_model::{Acquisition, Clock, CommitId, FencingToken, Generation, Retry, ScopeKey, SnapshotId, TenantId};

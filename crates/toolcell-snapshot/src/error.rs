@@ -1,11 +1,13 @@
 //! What can go wrong, in the words that a caller decides by.
 
+mod archive;
 mod history;
 mod operation;
 
 use std::error::Error as StdError;
 use toolcell_model::Retry;
 
+pub use archive::ImportError;
 pub use history::{ForkError, GcError, RecommitError};
 pub use operation::{CommitError, OpenError, RestoreError, SnapshotError, StampError};
 

@@ -27,15 +27,18 @@ mod rules;
 mod scan;
 mod store;
 
-pub use engine::{DEFAULT_MAX_WORKSPACE_BYTES, HeadWriter, PIN_SKEW, PIN_TTL, RACY_MILLIS, SnapshotEngine};
+pub use engine::{
+    ArchiveFormat, DEFAULT_MAX_WORKSPACE_BYTES, HeadWriter, ImportOptions, PIN_SKEW, PIN_TTL, RACY_MILLIS,
+    SnapshotEngine,
+};
 pub use entry::{
     EntryKind, FetchRequest, Fetched, MAX_DEPTH, MAX_ENTRIES, MAX_ITEM_BYTES, MAX_NAME_BYTES, MAX_PATH_BYTES,
     MAX_TARGET_BYTES, MAX_XATTR_BYTES, MAX_XATTRS, MODE_BITS, Meta, RestoreItem, ScanEntry, TimeNs, WorkspaceSink,
     WorkspaceSource, Xattrs,
 };
 pub use error::{
-    Cause, CommitError, ErrorKind, ForkError, GcError, OpenError, RecommitError, RestoreError, SnapshotError,
-    SourceError, StampError, StoreError,
+    Cause, CommitError, ErrorKind, ForkError, GcError, ImportError, OpenError, RecommitError, RestoreError,
+    SnapshotError, SourceError, StampError, StoreError,
 };
 pub use format::head::Head;
 pub use history::{GcReceipt, MAX_HISTORY, MAX_PROBLEMS, Problem, Retention, SnapshotInfo, VerifyReport};

@@ -18,7 +18,7 @@ use tokio::sync::Semaphore;
 use toolcell_model::Clock;
 
 /// Files up to this size are one chunk.
-const WHOLE_FILE_BYTES: u64 = 1024 * 1024;
+pub(super) const WHOLE_FILE_BYTES: u64 = 1024 * 1024;
 const MIN_CHUNK: usize = 256 * 1024;
 const AVG_CHUNK: usize = 1024 * 1024;
 const MAX_CHUNK: usize = 4 * 1024 * 1024;
@@ -367,7 +367,7 @@ fn apply(plan: &mut Plan, read: FileRead, extents: Vec<Extent>) {
 }
 
 /// Cuts runs of data into chunks.
-struct Cutter {
+pub(super) struct Cutter {
     seed: u64,
     cut: bool,
     /// Where the part of the buffer that is not cut yet belongs in the file.
@@ -380,11 +380,11 @@ struct Cutter {
 }
 
 impl Cutter {
-    fn new(seed: u64, cut: bool) -> Self {
+    pub(super) fn new(seed: u64, cut: bool) -> Self {
         Self { seed, cut, start: 0, buffer: Vec::new(), used: 0, done: Vec::new(), bytes: 0 }
     }
 
-    fn feed(&mut self, offset: u64, data: &[u8]) {
+    pub(super) fn feed(&mut self, offset: u64, data: &[u8]) {
         if self.used == self.buffer.len() {
             self.buffer.clear();
             self.used = 0;
@@ -401,7 +401,7 @@ impl Cutter {
     }
 
     /// A hole or the end follows.
-    fn end_run(&mut self) {
+    pub(super) fn end_run(&mut self) {
         while self.cut && self.used < self.buffer.len() {
             self.cut_one();
         }
@@ -422,15 +422,15 @@ impl Cutter {
         self.done.push((start, chunk));
     }
 
-    fn take(&mut self) -> Vec<Piece> {
+    pub(super) fn take(&mut self) -> Vec<Piece> {
         std::mem::take(&mut self.done)
     }
 }
 
 /// Chunks of one large file: the next are read while the last are hashed.
-struct SealedPieces<'a> {
+pub(super) struct SealedPieces<'a> {
     sealing: &'a Sealing,
-    extents: Vec<Extent>,
+    pub(super) extents: Vec<Extent>,
     started: Option<Started>,
 }
 
@@ -440,11 +440,11 @@ struct Started {
 }
 
 impl<'a> SealedPieces<'a> {
-    fn new(sealing: &'a Sealing) -> Self {
+    pub(super) fn new(sealing: &'a Sealing) -> Self {
         Self { sealing, extents: Vec::new(), started: None }
     }
 
-    async fn add(&mut self, pieces: Vec<Piece>) -> Result<(), SnapshotError> {
+    pub(super) async fn add(&mut self, pieces: Vec<Piece>) -> Result<(), SnapshotError> {
         if pieces.is_empty() {
             return Ok(());
         }
@@ -463,7 +463,7 @@ impl<'a> SealedPieces<'a> {
         Ok(())
     }
 
-    async fn finish(mut self) -> Result<Vec<Extent>, SnapshotError> {
+    pub(super) async fn finish(mut self) -> Result<Vec<Extent>, SnapshotError> {
         self.settle().await?;
         Ok(self.extents)
     }

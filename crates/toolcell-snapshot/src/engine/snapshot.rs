@@ -7,7 +7,7 @@ use super::read::Reader;
 use super::upload::{Known, Sealing, Uploader};
 use super::{HeadWriter, SnapshotEngine};
 use crate::entry::{ScanEntry, WorkspaceSource};
-use crate::error::{SnapshotError, SourceError, StoreError};
+use crate::error::{CommitError, ErrorKind, SnapshotError, SourceError, StoreError};
 use crate::format::keys::{BlobId, TenantKeys};
 use crate::format::manifest::{Counts, MAX_PACKS, MAX_ROOTS, Manifest, PackRef, RootRecord};
 use crate::index::{IndexBody, IndexData, SlotIndex};
@@ -76,10 +76,23 @@ impl SnapshotEngine {
         let mut receipt = self.blank_receipt(writer);
         if !self.keeps_nothing() {
             let job = Job { source, roots, image_digest, progress };
-            self.take(writer, index, &job, &mut receipt).await?;
+            if let Err(error) = self.take(writer, index, &job, &mut receipt).await {
+                return Err(self.fenced_meanwhile(writer, error).await);
+            }
         }
         receipt.duration = self.clock.monotonic().saturating_duration_since(started);
         Ok(receipt)
+    }
+
+    /// A later holder may have collected what this one builds upon: then the reason is that it has lost the slot.
+    async fn fenced_meanwhile(&self, writer: &HeadWriter, error: SnapshotError) -> SnapshotError {
+        if error.kind() == ErrorKind::NotFound
+            && let Ok(Some((head, _))) = self.read_head(&writer.slot).await
+            && head.token > writer.token()
+        {
+            return CommitError::Fenced { recorded: head.token }.into();
+        }
+        error
     }
 
     async fn take(
@@ -156,7 +169,11 @@ impl SnapshotEngine {
     }
 
     /// What is known about the parent snapshot: the index, or else at least which blobs it has.
-    async fn base_index(&self, writer: &HeadWriter, index: &SlotIndex) -> Result<Arc<IndexData>, StoreError> {
+    pub(super) async fn base_index(
+        &self,
+        writer: &HeadWriter,
+        index: &SlotIndex,
+    ) -> Result<Arc<IndexData>, StoreError> {
         let Some(snapshot) = writer.snapshot() else { return Ok(Arc::default()) };
         match &index.data.manifest {
             Some(manifest) if manifest.snapshot == snapshot && manifest.slot == writer.slot => {
@@ -211,7 +228,7 @@ impl SnapshotEngine {
     }
 
     /// Stores the last packs and describes the snapshot.
-    async fn store_rest(
+    pub(super) async fn store_rest(
         &self,
         writer: &HeadWriter,
         keys: &TenantKeys,
