@@ -104,7 +104,9 @@ fn requests_about_snapshots_that_cannot_be_done_say_why() {
         let (found, detail) = cell.post(&path, &body).problem(status);
         assert_eq!(found, expected, "{path} {body}: {detail}");
     }
-    assert_eq!(cell.get(&format!("/v1/slots/{unknown}/snapshots")).problem(404).0, "not_found");
+    for path in [format!("/v1/slots/{unknown}/snapshots"), format!("/v1/slots/{unknown}/archive")] {
+        assert_eq!(cell.get(&path).problem(404).0, "not_found");
+    }
     assert_eq!(cell.get(&format!("/v1/slots/{slot}/snapshots?next=x")).problem(400).0, "invalid_request");
     cell.finish();
 }

@@ -48,7 +48,7 @@ pub(crate) enum Command {
     Rules(RulesArgs),
     /// Workspaces: which there are and where, stop or delete one
     Slots(SlotsArgs),
-    /// Snapshots of a workspace: history, going back, copies
+    /// Snapshots of a workspace: history, going back, copies, archives
     Snapshots(SnapshotsArgs),
     /// Sandbox images
     Image(ImageArgs),
@@ -265,6 +265,10 @@ pub(crate) enum SnapshotsCommand {
     Restore(WhichArgs),
     /// Copy a slot to one that has never been used; nothing is copied but the head
     Fork(ForkArgs),
+    /// Write a slot's files as a tar archive
+    Export(ExportArgs),
+    /// Replace a slot's files by those of a tar archive
+    Import(ImportArgs),
     /// Remove snapshots beyond what [snapshots] keeps, and what nothing needs any more
     Gc(WhichArgs),
     /// Read everything of a snapshot and say what is missing or damaged
@@ -289,4 +293,27 @@ pub(crate) struct ForkArgs {
     /// session, user, agent or global [default: the agent's]
     #[arg(long)]
     pub(crate) to_scope: Option<String>,
+}
+
+/// `snapshots export`
+#[derive(Debug, Args)]
+pub(crate) struct ExportArgs {
+    #[command(flatten)]
+    pub(crate) which: WhichArgs,
+    /// The archive, compressed if its name ends in .zst; `-` is standard output
+    #[arg(long, short = 'o', value_name = "FILE")]
+    pub(crate) output: PathBuf,
+    /// Replace a file that is there
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+/// `snapshots import`
+#[derive(Debug, Args)]
+pub(crate) struct ImportArgs {
+    #[command(flatten)]
+    pub(crate) which: WhichArgs,
+    /// The archive, compressed if its name ends in .zst; `-` is standard input
+    #[arg(long, short = 'i', value_name = "FILE")]
+    pub(crate) input: PathBuf,
 }

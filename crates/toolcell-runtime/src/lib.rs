@@ -37,5 +37,7 @@ pub use toolcell_permission::path::misleads;
 pub use toolcell_permission::{Behavior, Decision, Mode};
 pub use toolcell_protocol::Stream;
 pub use toolcell_sandbox::{Engine, SandboxError};
-pub use toolcell_snapshot::{GcReceipt, Phase, Problem as SnapshotProblem, Progress, SnapshotInfo, VerifyReport};
+pub use toolcell_snapshot::{
+    ArchiveFormat, GcReceipt, Phase, Problem as SnapshotProblem, Progress, SnapshotInfo, VerifyReport,
+};
 pub use toolcell_state::{BatchRecord, CallFilter, CallRecord, Cursor, Page, SessionKey, StateError};

@@ -30,7 +30,7 @@ pub enum Role {
 }
 
 /// Every route with the role it needs.
-pub const TABLE: [(&str, &str, Role); 24] = [
+pub const TABLE: [(&str, &str, Role); 26] = [
     ("GET", "/healthz", Role::Open),
     ("GET", "/readyz", Role::Open),
     ("POST", "/v1/calls", Role::Caller),
@@ -54,6 +54,8 @@ pub const TABLE: [(&str, &str, Role); 24] = [
     ("POST", "/v1/slots/{key}/restore", Role::Admin),
     ("POST", "/v1/slots/{key}/fork", Role::Admin),
     ("GET", "/v1/slots/{key}/snapshots", Role::Admin),
+    ("GET", "/v1/slots/{key}/archive", Role::Admin),
+    ("PUT", "/v1/slots/{key}/archive", Role::Admin),
     ("POST", "/operator/run", Role::Operator),
 ];
 

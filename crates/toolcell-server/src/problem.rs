@@ -121,7 +121,7 @@ impl From<OperateError> for Problem {
         let detail = chain(&error);
         let code = error.code();
         let status = match code {
-            "invalid_request" => StatusCode::BAD_REQUEST,
+            "invalid_request" | "archive_broken_off" => StatusCode::BAD_REQUEST,
             "not_found" | "unknown_agent" => StatusCode::NOT_FOUND,
             "identity_required" | "archive_malformed" | "too_large" => StatusCode::UNPROCESSABLE_ENTITY,
             "slot_busy" | "target_not_empty" | "head_missing" | "lease_lost" | "no_store" => StatusCode::CONFLICT,

@@ -1,5 +1,6 @@
 //! One file per subcommand.
 
+pub(crate) mod archive;
 pub(crate) mod call;
 pub(crate) mod config;
 pub(crate) mod context;

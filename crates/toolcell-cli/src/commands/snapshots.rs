@@ -1,5 +1,6 @@
 //! `toolcell snapshots`
 
+use super::archive;
 use super::which::{Names, Operator, names, print_json};
 use crate::cli::{ConfigArgs, ForkArgs, SnapshotsArgs, SnapshotsCommand, WhichArgs};
 use crate::failure::Failure;
@@ -18,6 +19,8 @@ pub(crate) async fn run(config: &ConfigArgs, args: SnapshotsArgs) -> Result<Exit
         SnapshotsCommand::Take(which) => take(&operator, which, &names).await,
         SnapshotsCommand::Restore(which) => restore(&operator, which, &names).await,
         SnapshotsCommand::Fork(args) => fork(&operator, args, &names).await,
+        SnapshotsCommand::Export(args) => archive::export(&operator, args, &names).await,
+        SnapshotsCommand::Import(args) => archive::import(&operator, args, &names).await,
         SnapshotsCommand::Gc(which) => gc(&operator, which, &names).await,
         SnapshotsCommand::Verify(which) => verify(&operator, which, &names).await,
     };
@@ -33,6 +36,8 @@ fn which(command: &SnapshotsCommand) -> &WhichArgs {
         | SnapshotsCommand::Gc(which)
         | SnapshotsCommand::Verify(which) => which,
         SnapshotsCommand::Fork(args) => &args.which,
+        SnapshotsCommand::Export(args) => &args.which,
+        SnapshotsCommand::Import(args) => &args.which,
     }
 }
 

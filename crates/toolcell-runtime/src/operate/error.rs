@@ -2,7 +2,9 @@
 
 use crate::error::{CallError, store_code};
 use toolcell_model::{IsolationScope, Retry, ScopeKey, SnapshotId};
-use toolcell_snapshot::{CommitError, ErrorKind, ForkError, GcError, RecommitError, StoreError};
+use toolcell_snapshot::{
+    CommitError, ErrorKind, ForkError, GcError, ImportError, RecommitError, RestoreError, StoreError,
+};
 use toolcell_state::StateError;
 
 /// What failed in the slot itself: its lease, its head, its container, the saving of its workspace.
@@ -107,6 +109,24 @@ pub enum OperateError {
         #[source]
         source: GcError,
     },
+    /// A snapshot could not be written as an archive.
+    #[error("slot {key} was not exported")]
+    Export {
+        /// The slot.
+        key: ScopeKey,
+        /// Why.
+        #[source]
+        source: RestoreError,
+    },
+    /// An archive was not taken.
+    #[error("nothing was imported into slot {key}")]
+    Import {
+        /// The slot.
+        key: ScopeKey,
+        /// Why.
+        #[source]
+        source: ImportError,
+    },
     /// The snapshot store.
     #[error("the snapshot store failed")]
     Store(#[source] StoreError),
@@ -134,6 +154,14 @@ impl OperateError {
             Self::Restore { source, .. } => store_code(source.kind()),
             Self::Fork { source, .. } => store_code(source.kind()),
             Self::Gc { source, .. } => store_code(source.kind()),
+            Self::Export { source, .. } => store_code(source.kind()),
+            Self::Import { source: ImportError::Entry { .. } | ImportError::Malformed { .. }, .. } => {
+                "archive_malformed"
+            }
+            Self::Import { source: ImportError::Receive(_), .. } => "archive_broken_off",
+            Self::Import { source: source @ (ImportError::TooLarge { .. } | ImportError::Snapshot(_)), .. } => {
+                store_code(source.kind())
+            }
             Self::Store(error) => store_code(error.kind()),
             Self::State(StateError::BadCursor) => "invalid_request",
             Self::State(StateError::NoSpace { .. }) => "no_space",
@@ -152,6 +180,8 @@ impl OperateError {
             Self::Restore { source, .. } => source.retry(),
             Self::Fork { source, .. } => source.retry(),
             Self::Gc { source, .. } => source.retry(),
+            Self::Export { source, .. } => source.retry(),
+            Self::Import { source, .. } => source.retry(),
             Self::Store(error) => error.retry(),
             Self::State(error) => error.retry(),
             Self::NoSlot { .. }
@@ -191,6 +221,8 @@ impl OperateError {
             | Self::Restore { .. }
             | Self::Fork { .. }
             | Self::Gc { .. }
+            | Self::Export { .. }
+            | Self::Import { .. }
             | Self::Store(_)
             | Self::State(_)
             | Self::Internal(_) => None,

@@ -5,9 +5,11 @@ use super::{OperateError, SlotIdentity, SlotView};
 use crate::activity::Activity;
 use crate::inner::Inner;
 use crate::start::Runtime;
+use bytes::Bytes;
 use std::sync::Arc;
+use tokio::sync::mpsc::Receiver;
 use toolcell_model::{ScopeKey, SnapshotId, TenantId};
-use toolcell_snapshot::{GcReceipt, SnapshotInfo, VerifyReport};
+use toolcell_snapshot::{ArchiveFormat, GcReceipt, SnapshotInfo, VerifyReport};
 use toolcell_state::{Cursor, Page};
 
 impl Runtime {
@@ -149,6 +151,37 @@ impl Runtime {
     ) -> Result<(ScopeKey, SnapshotId), OperateError> {
         let (tenant, key, to) = (tenant.clone(), key.clone(), to.clone());
         self.operate(move |inner| async move { inner.operate_fork(&tenant, &key, snapshot, &to).await }).await
+    }
+
+    /// A snapshot's files as an archive, the newest one's if none is named, as it is made; an error ends it. Dropping the
+    /// receiver ends it, too.
+    ///
+    /// # Errors
+    /// [`OperateError`].
+    pub async fn export(
+        &self,
+        tenant: &TenantId,
+        key: &ScopeKey,
+        snapshot: Option<SnapshotId>,
+        format: ArchiveFormat,
+    ) -> Result<Receiver<Result<Bytes, OperateError>>, OperateError> {
+        self.inner.operate_export(tenant, key, snapshot, format).await
+    }
+
+    /// Replaces a slot's files by an archive's, plain or compressed with zstd, as a new commit, when the slot's calls have
+    /// ended; what is there is saved first. Roots that the archive does not have stay as they are. Answers with the new
+    /// snapshot. An archive that ends with an error, or too early, commits nothing.
+    ///
+    /// # Errors
+    /// [`OperateError`].
+    pub async fn import(
+        &self,
+        tenant: &TenantId,
+        key: &ScopeKey,
+        archive: Receiver<std::io::Result<Bytes>>,
+    ) -> Result<SnapshotId, OperateError> {
+        let (tenant, key) = (tenant.clone(), key.clone());
+        self.operate(move |inner| async move { inner.operate_import(&tenant, &key, archive).await }).await
     }
 
     /// Runs an operation to its end, whether or not somebody still waits for it.

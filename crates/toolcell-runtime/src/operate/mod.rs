@@ -3,6 +3,7 @@
 //! Whatever writes takes the slot alone: its gate in this process, then its lease, then its head. What another process
 //! holds is not touched. **Read first**: [`take`], then [`change`].
 
+mod archive;
 mod change;
 mod error;
 mod facade;

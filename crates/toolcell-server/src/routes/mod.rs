@@ -47,6 +47,7 @@ pub(crate) fn router(runtime: Runtime, gate: Gate) -> Router {
         .route("/v1/slots/{key}/restore", post(snapshots::restore))
         .route("/v1/slots/{key}/fork", post(snapshots::fork))
         .route("/v1/slots/{key}/snapshots", get(snapshots::history))
+        .route("/v1/slots/{key}/archive", get(snapshots::export).put(snapshots::import))
         .route("/operator/run", post(operator::run))
         .route_layer(middleware::from_fn_with_state(gate, check))
         .fallback(no_endpoint)

@@ -5,20 +5,25 @@ use super::slots::{Who, key, nothing};
 use crate::auth::Principal;
 use crate::problem::Problem;
 use crate::wire;
-use axum::body::Bytes;
+use axum::body::{Body, Bytes};
 use axum::extract::rejection::{BytesRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
+use futures_util::{StreamExt, stream};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tokio::sync::mpsc;
 use toolcell_model::SnapshotId;
-use toolcell_runtime::{Runtime, StateError};
+use toolcell_runtime::{ArchiveFormat, Runtime, StateError};
 
 /// Snapshots of a page when the request names no limit.
 const DEFAULT_PAGE: usize = 50;
 /// Most snapshots of a page.
 const MAX_PAGE: usize = 200;
+/// Pieces of an uploaded archive on their way; a client waits for a slow store.
+const ARCHIVE_PIECES: usize = 8;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -126,4 +131,102 @@ pub(super) async fn fork(
     let tenant = principal.tenant;
     let (target, newest) = runtime.fork(&tenant, &key(text)?, snapshot, &to.of(tenant.clone())).await?;
     Ok((StatusCode::CREATED, Json(json!({ "key": target, "snapshot": newest }))))
+}
+
+/// Whether a list of codings names zstd and does not refuse it.
+fn takes_zstd(headers: &HeaderMap) -> bool {
+    let values = headers.get_all(header::ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
+    values.flat_map(|value| value.split(',')).any(|coding| {
+        let mut parts = coding.split(';').map(str::trim);
+        let named = parts.next().is_some_and(|name| name.eq_ignore_ascii_case("zstd"));
+        let refused = parts.any(|part| part.strip_prefix("q=").and_then(|q| q.parse::<f32>().ok()) == Some(0.0));
+        named && !refused
+    })
+}
+
+pub(super) async fn export(
+    State(runtime): State<Runtime>,
+    Extension(principal): Extension<Principal>,
+    Path(text): Path<String>,
+    query: Result<Query<Which>, QueryRejection>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let Query(Which { snapshot }) = query.map_err(|rejection| Problem::invalid(rejection.body_text()))?;
+    let key = key(text)?;
+    let format = if takes_zstd(&headers) { ArchiveFormat::TarZstd } else { ArchiveFormat::Tar };
+    let mut pieces = runtime.export(&principal.tenant, &key, snapshot, format).await?;
+    // Most of what can go wrong does before the first piece, and is told as a problem.
+    let first = match pieces.recv().await {
+        Some(first) => Some(first?),
+        None => None,
+    };
+    let rest = stream::unfold(pieces, |mut pieces| async { Some((pieces.recv().await?, pieces)) });
+    let body = Body::from_stream(stream::iter(first.map(Ok)).chain(rest));
+    let name = format!("attachment; filename=\"{key}.tar\"");
+    let mut response =
+        ([(header::CONTENT_TYPE, "application/x-tar".to_owned()), (header::CONTENT_DISPOSITION, name)], body)
+            .into_response();
+    let headers = response.headers_mut();
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, header::HeaderValue::from_static("nosniff"));
+    headers.insert(header::VARY, header::HeaderValue::from_static("accept-encoding"));
+    if format == ArchiveFormat::TarZstd {
+        headers.insert(header::CONTENT_ENCODING, header::HeaderValue::from_static("zstd"));
+    }
+    Ok(response)
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NoQuery {}
+
+pub(super) async fn import(
+    State(runtime): State<Runtime>,
+    Extension(principal): Extension<Principal>,
+    Path(text): Path<String>,
+    query: Result<Query<NoQuery>, QueryRejection>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Json<Value>, Problem> {
+    let Query(NoQuery {}) = query.map_err(|rejection| Problem::invalid(rejection.body_text()))?;
+    let key = key(text)?;
+    // What it is, plain or zstd, is seen from its first bytes.
+    if !matches!(
+        headers.get(header::CONTENT_ENCODING).map(|value| value.as_bytes()),
+        None | Some(b"identity" | b"zstd")
+    ) {
+        let detail = "Content-Encoding: an archive is plain or zstd";
+        return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_encoding", detail));
+    }
+    let (pieces, archive) = mpsc::channel(ARCHIVE_PIECES);
+    let importing = runtime.import(&principal.tenant, &key, archive);
+    let receiving = async move {
+        let mut body = body.into_data_stream();
+        while let Some(piece) = body.next().await {
+            let broken = piece.is_err();
+            let piece = piece.map_err(|error| std::io::Error::other(error.to_string()));
+            // Nobody takes it: the import has failed, and says why.
+            if pieces.send(piece).await.is_err() || broken {
+                return;
+            }
+        }
+    };
+    let (imported, ()) = tokio::join!(importing, receiving);
+    let snapshot = imported?;
+    Ok(Json(json!({ "key": key, "snapshot": snapshot })))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zstd_is_used_only_where_it_is_asked_for() {
+        let asks = |value: &str| {
+            let value = value.parse().unwrap();
+            takes_zstd(&[(header::ACCEPT_ENCODING, value)].into_iter().collect())
+        };
+        assert!(asks("zstd") && asks("gzip, ZSTD;q=0.5"));
+        assert!(!asks("gzip") && !asks("zstd;q=0") && !asks("*"));
+        assert!(!takes_zstd(&HeaderMap::new()));
+    }
 }
