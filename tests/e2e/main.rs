@@ -39,3 +39,4 @@ mod snapshots;
 mod store_failure;
 mod story;
 mod support;
+mod workspace;

@@ -222,7 +222,7 @@ fn with_durability_call_a_result_is_on_disk_before_it_is_told() {
         let container = cell.container();
         cell.kill();
         cell.docker.remove(&container);
-        std::fs::remove_dir_all(cell.data_dir().join("slots")).unwrap();
+        cell.lose_workspaces();
         cell.serve();
         let expected: String = (0..=round).map(|round| format!("{round}\n")).collect();
         let back = cell.shell("alice", "cat log");
@@ -323,7 +323,7 @@ fn with_durability_lazy_a_change_is_saved_within_the_lag() {
     let container = cell.container();
     cell.kill();
     cell.docker.remove(&container);
-    std::fs::remove_dir_all(cell.data_dir().join("slots")).unwrap();
+    cell.lose_workspaces();
     cell.serve();
     assert_eq!(cell.output_of("alice", "cat file"), "kept\n");
     cell.finish();

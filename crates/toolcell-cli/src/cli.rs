@@ -54,6 +54,9 @@ pub(crate) enum Command {
     Image(ImageArgs),
     /// The configuration
     Config(ConfigCommandArgs),
+    /// Look at the engine, the data directory, the workspace limit and the snapshot store
+    #[command(after_help = "Exit codes: 0 all is well, 1 something is broken.")]
+    Doctor(DoctorArgs),
     /// Print the version
     Version,
 }
@@ -184,6 +187,14 @@ pub(crate) enum ImageName {
     Base,
     /// toolcell/node: base with nodejs and npm
     Node,
+}
+
+/// `doctor`
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// `config`

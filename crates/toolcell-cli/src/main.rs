@@ -46,6 +46,7 @@ fn main() -> ExitCode {
             Command::Snapshots(args) => commands::snapshots::run(&cli.config, args).await,
             Command::Image(args) => commands::image::run(&cli.config, args).await,
             Command::Config(args) => commands::config::run(&cli.config, &args),
+            Command::Doctor(args) => commands::doctor::run(&cli.config, &args).await,
             Command::Version => commands::version::run(),
         }
     });

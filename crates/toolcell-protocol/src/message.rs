@@ -607,6 +607,13 @@ pub enum RestoreItem {
         /// The earlier path.
         to: Bytes,
     },
+    /// Nothing is there any more: an entry with everything beneath it goes. One that is not there is no error.
+    Remove {
+        /// The root it lies in.
+        root: u16,
+        /// Relative to the root.
+        path: Bytes,
+    },
 }
 
 /// Why an operation failed: a stable code and a message that a model can act on.

@@ -1,8 +1,9 @@
 //! Agents as the configuration makes them, ready to decide and run.
 
 use crate::call::BASE_ENVIRONMENT;
-use crate::config::{AgentConfig, Config, PermissionsConfig};
+use crate::config::{AgentConfig, Config, PermissionsConfig, file_path};
 use crate::error::{StartError, chain};
+use crate::workspace::setup::{Projection, Setup, SetupFile};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,6 +26,7 @@ pub(crate) struct Agent {
     pub(crate) context: Arc<Context>,
     permissions: PermissionsConfig,
     pub(crate) spec: SandboxSpec,
+    pub(crate) setup: Setup,
     pub(crate) env: BTreeMap<String, String>,
     pub(crate) idle_timeout: Duration,
 }
@@ -95,6 +97,25 @@ pub(crate) fn catalogue(name: &AgentName, config: &AgentConfig) -> Result<Catalo
     }
 }
 
+/// What its workspaces begin with, and what they are kept the same with.
+fn setup(name: &AgentName, config: &AgentConfig) -> Result<Setup, StartError> {
+    let files = config.files.iter().map(|(key, file)| {
+        let wrong = |detail: String| StartError::Files { agent: name.to_string(), file: key.clone(), detail };
+        let path = file_path(key).map_err(wrong)?;
+        Ok(SetupFile { key: format!("agents.{name}.files.{key:?}"), path, from: file.source().map_err(wrong)? })
+    });
+    Ok(Setup {
+        begins: true,
+        files: files.collect::<Result<_, StartError>>()?,
+        projections: config
+            .projections
+            .iter()
+            .map(|projection| Projection { host: projection.host.clone(), path: projection.path.clone() })
+            .collect(),
+        image: config.setup_image.clone(),
+    })
+}
+
 fn one(name: &AgentName, config: AgentConfig) -> Result<Agent, StartError> {
     let permissions = config.permissions.clone();
     let [allow, ask, deny] = config.rules();
@@ -127,6 +148,7 @@ fn one(name: &AgentName, config: AgentConfig) -> Result<Agent, StartError> {
             cpu_millis,
             pids: limits.pids,
             tmp_bytes: limits.tmp.bytes(),
+            workspace_bytes: limits.workspace.bytes(),
             ..Limits::default()
         },
         user: ToolUser::default(),
@@ -142,7 +164,9 @@ fn one(name: &AgentName, config: AgentConfig) -> Result<Agent, StartError> {
             .collect(),
         read_only_root: !config.writable_root,
     };
+    let setup = setup(name, &config)?;
     Ok(Agent {
+        setup,
         scope: config.scope,
         workspace: config.workspace,
         require_identity: config.require_identity,

@@ -1,6 +1,7 @@
 //! Why the runtime does not start, does not take a batch, or fails a call.
 
 use crate::session::SessionError;
+use crate::workspace::SetupError;
 use std::path::PathBuf;
 use std::time::Duration;
 use toolcell_lease::{GuardOpenError, LeaseError};
@@ -88,6 +89,16 @@ pub enum StartError {
         /// The tool.
         tool: String,
         /// Which key.
+        detail: String,
+    },
+    /// A file that an agent's workspaces begin with.
+    #[error("agents.{agent}.files.{file:?}: {detail}")]
+    Files {
+        /// The agent.
+        agent: String,
+        /// Its path.
+        file: String,
+        /// What is wrong.
         detail: String,
     },
     /// No randomness.
@@ -178,6 +189,8 @@ pub(crate) enum CallError {
     State(#[source] StateError),
     #[error("the workspace's directory could not be made")]
     Workspace(#[source] std::io::Error),
+    #[error("the workspace could not be set up")]
+    Setup(#[source] SetupError),
     #[error("the slot was lost to another holder")]
     LeaseLost,
     #[error("the call was cancelled before it started")]
@@ -217,6 +230,7 @@ impl CallError {
             Self::State(_) => "state_unavailable",
             Self::Workspace(error) if error.kind() == std::io::ErrorKind::StorageFull => "no_space",
             Self::Workspace(_) | Self::Random(_) => "host_failed",
+            Self::Setup(error) => error.code(),
             Self::LeaseLost => "lease_lost",
             Self::CancelledBeforeStart => "cancelled",
             Self::AlreadyStarted => "already_started",
@@ -242,6 +256,7 @@ impl CallError {
             Self::State(error) => error.retry(),
             Self::Session(error) => error.retry(),
             Self::SandboxEnded { .. } => Retry::Indeterminate,
+            Self::Setup(_) => Retry::Later,
             Self::Workspace(_)
             | Self::Random(_)
             | Self::LeaseLost
@@ -263,6 +278,8 @@ impl CallError {
             }
             Self::Stamp(error) => error.kind(),
             Self::Head(error) => error.kind(),
+            // Of the workspace, not of the store.
+            Self::Restore { source, .. } if source.kind() == ErrorKind::NoSpace => return None,
             Self::Restore { source, .. } => source.kind(),
             Self::Snapshot(error) => error.kind(),
             Self::SlotBusy { .. }
@@ -270,6 +287,7 @@ impl CallError {
             | Self::Lease(_)
             | Self::State(_)
             | Self::Workspace(_)
+            | Self::Setup(_)
             | Self::LeaseLost
             | Self::CancelledBeforeStart
             | Self::AlreadyStarted
@@ -309,6 +327,11 @@ impl CallError {
         if let Some(hint) = self.hint() {
             detail.push_str("; ");
             detail.push_str(&hint);
+        }
+        if let Self::Restore { source: error, .. } = self
+            && error.kind() == ErrorKind::NoSpace
+        {
+            detail.push_str("; the snapshot does not fit into the workspace: raise the agent's limits.workspace");
         }
         let retry_after_ms = match self.retry() {
             Retry::Later => Some(1000),

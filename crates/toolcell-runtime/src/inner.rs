@@ -6,6 +6,7 @@ use crate::batch::Running;
 use crate::config::Config;
 use crate::output::OutputStore;
 use crate::slot::Slot;
+use crate::workspace::Workspaces;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -32,6 +33,7 @@ pub(crate) struct Inner {
     pub(crate) outputs: OutputStore,
     /// What is under way for which slot.
     pub(crate) activities: Mutex<HashMap<ScopeKey, Vec<Begun>>>,
+    pub(crate) workspaces: Workspaces,
     pub(crate) slots: Mutex<HashMap<ScopeKey, Arc<Slot>>>,
     /// Calls that can be cancelled.
     pub(crate) running: Mutex<HashMap<CallRef, Running>>,

@@ -6,8 +6,8 @@
 
 use crate::error::{CallError, StartError};
 use crate::inner::Inner;
-use crate::slot::acquire::roots_on_host;
 use crate::slot::{Place, Slot};
+use crate::workspace::setup::Setup;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -72,11 +72,10 @@ impl Inner {
         for name in directories(&self.config.data_dir.join("slots")) {
             let Ok(slot) = ScopeKey::parse(name) else { continue };
             if !bound.contains_key(&slot) {
-                let directory = self.workspace_dir(&slot);
                 self.under_lease(&slot, async {
-                    std::fs::remove_dir_all(&directory).map_err(|source| SandboxError::Host {
+                    self.workspaces.remove(&slot).await.map_err(|source| SandboxError::Host {
                         action: "remove",
-                        path: directory.display().to_string(),
+                        path: self.workspaces.directory(&slot).display().to_string(),
                         source,
                     })
                 })
@@ -155,30 +154,32 @@ impl Inner {
         if slot.residency.lock().await.is_some() {
             return Ok(());
         }
-        let (spec, idle_timeout) = self.spec_of(binding).await;
-        self.acquire(slot, place, &spec, idle_timeout).await?;
+        let (spec, setup, idle_timeout) = self.spec_of(binding).await;
+        self.acquire(slot, place, &spec, &setup, idle_timeout).await?;
         Ok(())
     }
 
     /// The agent's spec that the binding was made from; where the configuration has changed, a plain one with the
     /// same image and roots.
-    async fn spec_of(&self, binding: &Binding) -> (SandboxSpec, Duration) {
+    async fn spec_of(&self, binding: &Binding) -> (SandboxSpec, Setup, Duration) {
         for agent in self.agents.values() {
             if let Ok(image) = self.provider.image(&agent.spec.image).await
                 && agent.spec.hash(&image.id) == binding.spec_hash
             {
-                return (agent.spec.clone(), agent.idle_timeout);
+                return (agent.spec.clone(), agent.setup.clone(), agent.idle_timeout);
             }
         }
+        // Mounts the disk of one that counts, so that its roots can be seen.
+        self.workspaces.is_newest(&binding.slot).await;
         let spec = SandboxSpec {
             image: binding.image_digest.clone(),
             limits: Limits::default(),
             user: ToolUser::default(),
-            persist: roots_on_host(&self.workspace_dir(&binding.slot)),
+            persist: self.workspaces.roots(&binding.slot),
             mounts: Vec::new(),
             read_only_root: true,
         };
-        (spec, Duration::ZERO)
+        (spec, Setup::default(), Duration::ZERO)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Starting and ending a runtime.
 
-mod stores;
+pub(crate) mod stores;
 
 use crate::agent;
 use crate::batch::{Batch, BatchRequest};
@@ -11,6 +11,7 @@ use crate::explain::{ExplainError, Explanation, Hypothesis};
 use crate::inner::{Inner, lock};
 use crate::output::{OutputPage, OutputStore};
 use crate::session::{SessionChange, SessionError, SessionPermissions};
+use crate::workspace::Workspaces;
 use std::fs::File;
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -94,6 +95,7 @@ impl Runtime {
         let data_dir_error =
             |source| StartError::DataDir { action: "make a directory in", path: config.data_dir.clone(), source };
         let outputs = OutputStore::open(&config.data_dir).map_err(data_dir_error)?;
+        let workspaces = Workspaces::new(&config.data_dir, config.workspaces.limit);
         let inner = Arc::new(Inner {
             config,
             agents,
@@ -105,6 +107,7 @@ impl Runtime {
             provider: Arc::new(provider),
             outputs,
             activities: std::sync::Mutex::default(),
+            workspaces,
             slots: std::sync::Mutex::default(),
             running: std::sync::Mutex::default(),
             open_batches: std::sync::atomic::AtomicUsize::new(0),
@@ -114,6 +117,8 @@ impl Runtime {
         });
         inner.end_interrupted_calls().await?;
         if role == Role::Server {
+            inner.workspaces.announce().await;
+            inner.remove_old_setups().await;
             inner.remove_leftovers().await?;
             inner.tasks.spawn(Arc::clone(&inner).save_what_crashes_left());
             inner.tasks.spawn(Arc::clone(&inner).stop_idle_slots());
@@ -256,7 +261,7 @@ impl Runtime {
         let stops = inner.known_slots().into_iter().map(|slot| async move {
             let Ok(place) = slot.enter(false).await else { return 1 };
             let Err(error) = inner.stop_slot(&slot, &place).await else { return 0 };
-            inner.keep_across_boots(&slot.key);
+            inner.workspaces.keep_across_boots(&slot.key);
             tracing::error!(
                 slot = slot.key.as_str(),
                 error = crate::error::chain(&error),
@@ -285,7 +290,7 @@ impl Inner {
     }
 }
 
-fn make_private(directory: &Path) -> Result<(), StartError> {
+pub(crate) fn make_private(directory: &Path) -> Result<(), StartError> {
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory);
     made.map_err(|source| StartError::DataDir { action: "make", path: directory.to_owned(), source })
 }

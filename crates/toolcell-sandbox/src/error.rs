@@ -119,6 +119,20 @@ pub enum SandboxError {
     /// The guest could not do it; a tool's failure rather than the runtime's.
     #[error("the guest could not do it")]
     Guest(#[source] GuestError),
+    /// What a workspace is set up with could not be had.
+    #[error("{what}: {detail}")]
+    SetupFailed {
+        /// What was being fetched.
+        what: String,
+        /// Why it could not be.
+        detail: String,
+    },
+    /// What a workspace is set up with is larger than the workspace may be.
+    #[error("{what} is larger than the agent's limits.workspace")]
+    SetupTooLarge {
+        /// What was being fetched.
+        what: String,
+    },
     /// The permit that was shown is for another call.
     #[error("the permit does not cover this call")]
     Permit(#[source] PermitMismatch),
@@ -148,6 +162,8 @@ impl SandboxError {
             Self::GuestAbsent { .. } | Self::Handshake { .. } => "guest_unreachable",
             Self::LinkLost { .. } | Self::Protocol { .. } | Self::GuestTimeout { .. } => "sandbox_lost",
             Self::Guest(error) => error.code.as_str(),
+            Self::SetupFailed { .. } => "setup_failed",
+            Self::SetupTooLarge { .. } => "no_space",
             Self::Permit(_) | Self::PermitPaths { .. } => "permit_mismatch",
         }
     }
@@ -184,6 +200,8 @@ impl SandboxError {
             | Self::Protocol { .. }
             | Self::GuestTimeout { .. }
             | Self::Guest(_)
+            | Self::SetupFailed { .. }
+            | Self::SetupTooLarge { .. }
             | Self::Permit(_)
             | Self::PermitPaths { .. }
             | Self::Random(_) => None,
@@ -194,7 +212,10 @@ impl SandboxError {
     #[must_use]
     pub fn retry(&self) -> Retry {
         match self {
-            Self::EngineUnavailable { .. } | Self::EngineTimeout { .. } | Self::GuestAbsent { .. } => Retry::Later,
+            Self::EngineUnavailable { .. }
+            | Self::EngineTimeout { .. }
+            | Self::GuestAbsent { .. }
+            | Self::SetupFailed { .. } => Retry::Later,
             Self::Host { source, .. } if is_no_space(source) => Retry::Later,
             Self::LinkLost { .. } | Self::GuestTimeout { .. } | Self::Protocol { .. } => Retry::Indeterminate,
             Self::EngineForbidden { .. }
@@ -204,6 +225,7 @@ impl SandboxError {
             | Self::Host { .. }
             | Self::Handshake { .. }
             | Self::Guest(_)
+            | Self::SetupTooLarge { .. }
             | Self::Permit(_)
             | Self::PermitPaths { .. }
             | Self::Random(_) => Retry::Never,

@@ -17,6 +17,6 @@ pub mod spec;
 pub use docker::DockerProvider;
 pub use error::SandboxError;
 pub use link::{ExecEvent, ExecHandle, FileRead, GuestLink, Quiet, Restore, Scan, Shell, Written};
-pub use provider::{Attached, CreateRequest, Created, Engine, Found, Image, SandboxProvider};
+pub use provider::{Attached, CreateRequest, Created, Engine, Found, GitRequest, Image, SandboxProvider};
 pub use sandbox::{Sandbox, WriteOptions};
 pub use spec::{HostMount, Limits, PersistedRoot, SandboxSpec, ToolUser};

@@ -4,7 +4,7 @@ use crate::error::SandboxError;
 use crate::sandbox::Sandbox;
 use crate::spec::{PersistedRoot, SandboxSpec};
 use async_trait::async_trait;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use toolcell_model::{FencingToken, InstanceId, ScopeKey};
 
 /// The engine that answered.
@@ -38,6 +38,25 @@ pub struct CreateRequest<'a> {
     pub image: &'a Image,
     /// The slot's directories.
     pub roots: &'a [PersistedRoot],
+}
+
+/// The files of one commit that the operator wants in a workspace.
+#[derive(Debug)]
+pub struct GitRequest<'a> {
+    /// An image with git.
+    pub image: &'a Image,
+    /// Its name, for errors.
+    pub image_name: &'a str,
+    /// `https://…`, `file:///…` or an absolute path on this host.
+    pub url: &'a str,
+    /// A branch, tag or commit; the repository's own choice without it.
+    pub reference: Option<&'a str>,
+    /// Shown to the server as a password.
+    pub token: Option<&'a str>,
+    /// A directory of the host for this one request; the caller removes it.
+    pub directory: &'a Path,
+    /// What git may write, in bytes.
+    pub most_bytes: u64,
 }
 
 /// A container that was made and not started: the caller makes its binding durable in between.
@@ -121,6 +140,33 @@ pub trait SandboxProvider: std::fmt::Debug + Send + Sync {
     /// # Errors
     /// [`SandboxError::Engine`], [`SandboxError::EngineTimeout`], [`SandboxError::EngineUnavailable`].
     async fn remove(&self, name: &str) -> Result<(), SandboxError>;
+
+    /// Archives (tar, hostile) of what an image ships at these directories, as files in `into`; `None` for a directory
+    /// that it does not have. Nothing of the image runs. Not cancel safe, as [`Self::create`].
+    ///
+    /// # Errors
+    /// [`SandboxError::SetupTooLarge`], [`SandboxError::Engine`], [`SandboxError::Host`].
+    async fn image_archives(
+        &self,
+        image: &Image,
+        paths: &[String],
+        into: &Path,
+        most_bytes: u64,
+    ) -> Result<Vec<Option<PathBuf>>, SandboxError>;
+
+    /// Fetches one commit in a throwaway container, without submodules, filters and hooks, and answers with the
+    /// directory on this host that has its files (hostile) and a `.git` of no use. Only for what the operator
+    /// configured. Not cancel safe, as [`Self::create`].
+    ///
+    /// # Errors
+    /// [`SandboxError::SetupFailed`], [`SandboxError::SetupTooLarge`], [`SandboxError::Engine`].
+    async fn git(&self, request: GitRequest<'_>) -> Result<PathBuf, SandboxError>;
+
+    /// Removes containers of [`Self::image_archives`] and [`Self::git`] that a crash left long ago.
+    ///
+    /// # Errors
+    /// [`SandboxError::EngineUnavailable`], [`SandboxError::Engine`].
+    async fn remove_old_setups(&self) -> Result<(), SandboxError>;
 
     /// Why a container is gone, in words, for the result of a call that lost it.
     async fn last_words(&self, name: &str) -> String;

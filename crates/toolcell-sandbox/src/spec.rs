@@ -17,6 +17,8 @@ pub struct Limits {
     pub pids: u32,
     /// Bytes of the tmpfs on /tmp; they count as memory.
     pub tmp_bytes: u64,
+    /// Bytes of the persisted roots together. Whoever makes their directories sees to it.
+    pub workspace_bytes: u64,
     /// Open files per process.
     pub open_files: u32,
 }
@@ -28,6 +30,7 @@ impl Default for Limits {
             cpu_millis: 2000,
             pids: 512,
             tmp_bytes: 512 * 1024 * 1024,
+            workspace_bytes: 4 * 1024 * 1024 * 1024,
             open_files: 4096,
         }
     }

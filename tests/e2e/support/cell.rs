@@ -4,7 +4,7 @@ use super::client::Client;
 use super::disk::SmallDisk;
 use super::docker::Docker;
 use super::http::Target;
-use super::leftovers::leftovers;
+use super::leftovers::{leftovers, unmount_all};
 use super::program::{Ended, command};
 use super::server::Server;
 use super::wait::{SHORT, skip_or_fail, wait_for};
@@ -255,7 +255,15 @@ impl Cell {
 
     /// The directory on this host that is `/workspace` in this slot.
     pub(crate) fn workspace(&self, slot: &str) -> PathBuf {
-        self.data_dir().join("slots").join(slot).join("root-2f776f726b7370616365")
+        let directory = self.data_dir().join("slots").join(slot);
+        let disk = directory.join("disk");
+        if disk.exists() { disk } else { directory }.join("root-2f776f726b7370616365")
+    }
+
+    /// Takes away every workspace's directory, mounted or not: what is left of them is in the snapshot store.
+    pub(crate) fn lose_workspaces(&self) {
+        unmount_all(&self.data_dir());
+        std::fs::remove_dir_all(self.data_dir().join("slots")).unwrap();
     }
 
     /// Waits until a file of the one workspace is there.
@@ -296,6 +304,8 @@ impl Drop for Cell {
         for name in self.docker.containers_with(&self.data_dir()) {
             self.docker.remove(&name);
         }
+        // Before the directory goes.
+        unmount_all(&self.data_dir().join("slots"));
         assert!(self.finished || std::thread::panicking(), "a test ends its cell with finish()");
     }
 }

@@ -1,7 +1,7 @@
 //! What a program that has ended must not leave behind.
 
 use super::docker::Docker;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Everything of an ended instance that should not be there, in words.
 pub(crate) fn leftovers(docker: &Docker, data_dir: &Path) -> Vec<String> {
@@ -12,8 +12,33 @@ pub(crate) fn leftovers(docker: &Docker, data_dir: &Path) -> Vec<String> {
     for part in ["run", "slots", "snapshots/tmp", "owners"] {
         found.extend(entries(&data_dir.join(part)).map(|name| format!("{part}/{name}")));
     }
+    found.extend(mounts(&data_dir.join("slots")).map(|mount| format!("mount {}", mount.display())));
+    found.extend(loop_devices(data_dir));
     walk(data_dir, &mut found);
     found
+}
+
+/// What is mounted beneath a directory, the newest first.
+fn mounts(directory: &Path) -> impl Iterator<Item = PathBuf> {
+    let table = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let paths: Vec<PathBuf> = table.lines().filter_map(|line| line.split(' ').nth(1)).map(PathBuf::from).collect();
+    paths.into_iter().rev().filter(|path| path.starts_with(directory)).collect::<Vec<_>>().into_iter()
+}
+
+/// Unmounts all that is mounted beneath a directory.
+pub(crate) fn unmount_all(directory: &Path) {
+    for mount in mounts(directory) {
+        // Lazily: a test that failed may still have something open there.
+        let _ = std::process::Command::new("umount").arg("--lazy").arg(mount).status();
+    }
+}
+
+/// Loop devices whose file lies beneath this directory, also where the file is gone.
+fn loop_devices(directory: &Path) -> Vec<String> {
+    let devices = std::fs::read_dir("/sys/block").into_iter().flatten().flatten();
+    let file = |device: std::fs::DirEntry| std::fs::read_to_string(device.path().join("loop/backing_file")).ok();
+    let beneath = |file: &String| Path::new(file.trim()).starts_with(directory);
+    devices.filter_map(file).filter(beneath).map(|file| format!("loop device of {}", file.trim())).collect()
 }
 
 fn entries(directory: &Path) -> impl Iterator<Item = String> {

@@ -14,5 +14,6 @@ mod wait;
 pub(crate) use cell::Cell;
 pub(crate) use client::{code, expect_state, stdout};
 pub(crate) use figures::{Told, figure, middle, timed};
+pub(crate) use leftovers::unmount_all;
 pub(crate) use program::{Ended, command, program};
 pub(crate) use wait::wait_for;

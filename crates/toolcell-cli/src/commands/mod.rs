@@ -4,6 +4,7 @@ pub(crate) mod archive;
 pub(crate) mod call;
 pub(crate) mod config;
 pub(crate) mod context;
+pub(crate) mod doctor;
 pub(crate) mod explain;
 pub(crate) mod image;
 pub(crate) mod rules;

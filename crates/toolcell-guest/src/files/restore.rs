@@ -13,7 +13,7 @@ use crate::outbox::Generation;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{
     AtFlags, Gid, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, Uid, XattrFlags, fchmod, fchown, fsetxattr, fstat,
-    ftruncate, futimens, linkat, mkdirat, openat, symlinkat, utimensat,
+    ftruncate, futimens, linkat, mkdirat, openat, symlinkat, unlinkat, utimensat,
 };
 use rustix::io::{Errno, pwrite};
 use std::collections::BTreeMap;
@@ -224,7 +224,39 @@ impl Restore {
                 linkat(&source, source_name, parent, name, AtFlags::empty())
                     .map_err(|errno| self.failed(root, &path, errno))
             }
+            RestoreItem::Remove { root, path } => self.remove(root, &path),
         }
+    }
+
+    /// As root, because modes must not stop it; never a mount point, and nothing beyond one.
+    fn remove(&mut self, root: u16, path: &[u8]) -> Result<(), GuestError> {
+        if path.is_empty() || !is_proper(path) {
+            return Err(self.invalid(root, path, "the path is not a proper relative path"));
+        }
+        self.parent = None;
+        let (identity, top) = (self.identity, self.root(root)?.directory.as_fd());
+        let (above, name) = split(path);
+        let removed = identity.as_root(|| {
+            let parent = match open_beneath(top, above, OFlags::RDONLY | OFlags::DIRECTORY) {
+                Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(None),
+                parent => parent?,
+            };
+            match unlinkat(&parent, name, AtFlags::empty()) {
+                Ok(()) | Err(Errno::NOENT) => Ok(None),
+                Err(Errno::ISDIR) => {
+                    let directory = open_beneath(top, path, OFlags::RDONLY | OFlags::DIRECTORY)?;
+                    Ok(Some((parent, directory)))
+                }
+                Err(errno) => Err(errno),
+            }
+        });
+        let Some((parent, directory)) = removed.map_err(|errno: Errno| self.failed(root, path, errno))? else {
+            return Ok(());
+        };
+        clear(directory.as_fd(), identity)
+            .map_err(|error| self.failed(root, &[path, b"/", &error.path].concat(), error.errno))?;
+        let gone = identity.as_root(|| unlinkat(&parent, name, AtFlags::REMOVEDIR));
+        gone.map_err(|errno| self.failed(root, path, errno))
     }
 
     fn whole(&self, root: u16, path: &[u8]) -> Vec<u8> {

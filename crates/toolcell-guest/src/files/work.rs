@@ -74,7 +74,8 @@ impl Work {
                     RestoreItem::Dir { .. }
                     | RestoreItem::FileEnd { .. }
                     | RestoreItem::Symlink { .. }
-                    | RestoreItem::Hardlink { .. },
+                    | RestoreItem::Hardlink { .. }
+                    | RestoreItem::Remove { .. },
                 )
                 | Write::File { .. }
                 | Write::RestoreBegin { .. }

@@ -5,6 +5,7 @@ use super::{LiveOutput, Placed, failed};
 use crate::error::CallError;
 use crate::inner::Inner;
 use crate::output::MAX_STREAM_BYTES;
+use crate::workspace::watch;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use toolcell_model::{CallFault, CallOutcome};
@@ -39,6 +40,9 @@ impl Inner {
         tokio::pin!(deadline);
         let overdue = tokio::time::Instant::now() + Duration::from_millis(timeout_ms);
         let mut cancel_sent = false;
+        let too_large = watch::until_too_large(placed.residency);
+        tokio::pin!(too_large);
+        let mut stopped_for_space = false;
         let exit = loop {
             let event = tokio::select! {
                 // What has come is taken before the deadline counts: this process may have been the one that slept.
@@ -50,6 +54,15 @@ impl Inner {
                     continue;
                 }
                 event = handle.next() => event,
+                () = &mut too_large, if !stopped_for_space => {
+                    stopped_for_space = true;
+                    if !cancel_sent {
+                        cancel_sent = true;
+                        handle.cancel().map_err(CallError::Sandbox)?;
+                        deadline.as_mut().reset(tokio::time::Instant::now() + AFTER_DEADLINE);
+                    }
+                    continue;
+                }
                 () = placed.residency.lease_lost() => return Err(CallError::LeaseLost),
                 () = &mut deadline => {
                     let container = sandbox.name().to_owned();
@@ -82,7 +95,10 @@ impl Inner {
                 Err(error) => return Err(CallError::Sandbox(error)),
             }
         };
-        Ok(output::execute(&execute_end(&exit), &stdout.shown(), &stderr.shown()))
+        let mut outcome = output::execute(&execute_end(&exit), &stdout.shown(), &stderr.shown());
+        let outgrown = watch::has_outgrown(placed.residency).await;
+        watch::explain(&mut outcome, placed.residency, stopped_for_space || outgrown);
+        Ok(outcome)
     }
 }
 

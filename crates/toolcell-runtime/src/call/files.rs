@@ -3,6 +3,7 @@
 use super::{Placed, failed};
 use crate::error::CallError;
 use crate::inner::Inner;
+use crate::workspace::watch;
 use toolcell_model::{CallFault, CallOutcome};
 use toolcell_permission::{CallDigest, ContainerPath, Permit};
 use toolcell_protocol::{EntryKind, ListEntry, ReadPart};
@@ -46,6 +47,9 @@ impl Inner {
     ) -> Result<CallOutcome, CallError> {
         let options = WriteOptions { mode: input.mode, overwrite: input.overwrite, create_dirs: input.create_dirs };
         let sandbox = &placed.residency.sandbox;
+        if !watch::fits(placed.residency, input.content.len() as u64).await.map_err(CallError::Sandbox)? {
+            return Ok(failed(watch::no_space()));
+        }
         let roots = &placed.agent.file_root_texts;
         let written = sandbox.write_file(permit, digest, roots, options, &input.content).await;
         Ok(match tool_failure(written)? {

@@ -228,7 +228,7 @@ impl Inner {
                 entered = slot.enter(shared) => entered?,
                 () = attention.cancel.cancelled() => return Err(CallError::CancelledBeforeStart),
             };
-            match self.acquire(slot, &place, &agent.spec, agent.idle_timeout).await? {
+            match self.acquire(slot, &place, &agent.spec, &agent.setup, agent.idle_timeout).await? {
                 Some(residency) if writes && residency.save_failed.load(Ordering::Acquire) => {
                     // The window of unsaved changes is bounded: first what is there, then more. Not in its place: while
                     // it waits for the store, calls that only read go on.

@@ -1,6 +1,7 @@
 //! `[agents.NAME]`
 
 use super::custom_tool::CustomToolConfig;
+use super::files::{FileConfig, ProjectionConfig};
 use super::size::ByteSize;
 use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
@@ -47,6 +48,13 @@ pub struct AgentConfig {
     pub env: BTreeMap<String, String>,
     /// Host directories in its containers.
     pub mounts: Vec<MountConfig>,
+    /// What a workspace begins with, by path.
+    #[serde(deserialize_with = "super::files::files")]
+    pub files: BTreeMap<String, FileConfig>,
+    /// Host directories that each start brings up to date in the workspace.
+    pub projections: Vec<ProjectionConfig>,
+    /// Image with git, for files that come from a repository; the agent's own without it.
+    pub setup_image: Option<String>,
 }
 
 impl Default for AgentConfig {
@@ -68,6 +76,9 @@ impl Default for AgentConfig {
             network: NetworkConfig::default(),
             env: BTreeMap::new(),
             mounts: Vec::new(),
+            files: BTreeMap::new(),
+            projections: Vec::new(),
+            setup_image: None,
         }
     }
 }
@@ -154,11 +165,19 @@ pub struct LimitsConfig {
     pub pids: u32,
     /// Size of the tmpfs on /tmp; what is in it counts as memory.
     pub tmp: ByteSize,
+    /// Size of the workspace: all persisted roots together.
+    pub workspace: ByteSize,
 }
 
 impl Default for LimitsConfig {
     fn default() -> Self {
-        Self { memory: ByteSize::mib(2048), cpus: 2.0, pids: 512, tmp: ByteSize::mib(512) }
+        Self {
+            memory: ByteSize::mib(2048),
+            cpus: 2.0,
+            pids: 512,
+            tmp: ByteSize::mib(512),
+            workspace: ByteSize::mib(4096),
+        }
     }
 }
 
@@ -201,7 +220,7 @@ fn known_paths(paths: &[&str]) -> Vec<ContainerPath> {
     paths.iter().filter_map(|path| ContainerPath::parse(path).ok()).collect()
 }
 
-fn container_path<'de, D: Deserializer<'de>>(from: D) -> Result<ContainerPath, D::Error> {
+pub(super) fn container_path<'de, D: Deserializer<'de>>(from: D) -> Result<ContainerPath, D::Error> {
     let text = String::deserialize(from)?;
     ContainerPath::parse(&text).map_err(|error| serde::de::Error::custom(format_args!("{text:?}: {error}")))
 }

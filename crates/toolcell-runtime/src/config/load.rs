@@ -157,6 +157,19 @@ impl Config {
                     );
                 }
             }
+            for (file, path) in set_up_paths(agent) {
+                let is_within = |root: &ContainerPath| path.is_within(root) && path != *root;
+                if !agent.persist.iter().any(is_within) {
+                    return wrong(key(&file), format!("{path} does not lie beneath a directory of persist"));
+                }
+                if let Some(mount) = agent.mounts.iter().find(|mount| path.is_within(&mount.path)) {
+                    return wrong(key(&file), format!("{path} lies in the mount {}", mount.path));
+                }
+            }
+            if let Some(projection) = agent.projections.iter().find(|projection| !projection.host.is_absolute()) {
+                let host = projection.host.display();
+                return wrong(key("projections"), format!("host = {host:?} must be absolute"));
+            }
             for tool in &agent.custom_tools {
                 if let Err(error) = tool.tool() {
                     return wrong(key(&format!("custom_tools.{}.{}", tool.name, error.field)), error.problem);
@@ -169,6 +182,7 @@ impl Config {
                 ("limits.memory", agent.limits.memory.bytes(), 16 << 20),
                 ("limits.pids", u64::from(agent.limits.pids), 8),
                 ("limits.tmp", agent.limits.tmp.bytes(), 1 << 20),
+                ("limits.workspace", agent.limits.workspace.bytes(), crate::workspace::disk::LEAST_BYTES),
             ] {
                 if value < least {
                     return wrong(key(limit), format!("{value} is too little to run anything; at least {least}"));
@@ -177,6 +191,14 @@ impl Config {
         }
         Ok(())
     }
+}
+
+/// Where files and projections go, with their keys.
+fn set_up_paths(agent: &super::AgentConfig) -> Vec<(String, ContainerPath)> {
+    // Their form was checked when the file was read.
+    let files = agent.files.keys().filter_map(|path| Some((format!("files.{path:?}"), super::file_path(path).ok()?)));
+    let projections = agent.projections.iter().map(|projection| ("projections".to_owned(), projection.path.clone()));
+    files.chain(projections).collect()
 }
 
 fn read_table(path: &Path) -> Result<toml::Table, ConfigError> {

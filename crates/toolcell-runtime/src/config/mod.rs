@@ -5,12 +5,15 @@
 
 mod agent;
 mod custom_tool;
+mod files;
 mod load;
 mod size;
 mod stores;
 
 pub use agent::{AgentConfig, Approval, LimitsConfig, MountConfig, NetworkConfig, NetworkMode, PermissionsConfig};
 pub use custom_tool::{CustomStdin, CustomToolConfig};
+pub(crate) use files::file_path;
+pub use files::{FileConfig, ProjectionConfig, Token};
 pub use load::{ConfigError, ENVIRONMENT_PREFIX};
 pub use size::ByteSize;
 pub use stores::{RedisSection, SecretUrl, SqlSection, SqlUrl};
@@ -38,6 +41,8 @@ pub struct Config {
     pub lease: LeaseConfig,
     /// Where workspaces survive.
     pub snapshots: SnapshotsConfig,
+    /// How large workspaces may get.
+    pub workspaces: WorkspacesConfig,
     /// Bounds of requests.
     pub limits: RequestLimits,
     /// Who may call.
@@ -55,6 +60,7 @@ impl Default for Config {
             state: StateConfig::default(),
             lease: LeaseConfig::default(),
             snapshots: SnapshotsConfig::default(),
+            workspaces: WorkspacesConfig::default(),
             limits: RequestLimits::default(),
             auth: AuthConfig::default(),
             agents: BTreeMap::new(),
@@ -243,6 +249,27 @@ impl TryFrom<String> for IdSecret {
         let bytes = bytes.and_then(|bytes| <[u8; 32]>::try_from(bytes).ok());
         bytes.map(Self).ok_or_else(|| "expected 64 hex digits (32 bytes)".to_owned())
     }
+}
+
+/// `[workspaces]`
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct WorkspacesConfig {
+    /// What holds a workspace to its agent's `limits.workspace`.
+    pub limit: WorkspaceLimit,
+}
+
+/// What holds a workspace to its size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WorkspaceLimit {
+    /// A disk image where the host lets it and has room, otherwise watching.
+    #[default]
+    Auto,
+    /// A disk image; where it cannot be had, calls are refused.
+    Image,
+    /// A call that writes is stopped once the workspace is too large.
+    Watched,
 }
 
 /// `[limits]`: bounds of requests.

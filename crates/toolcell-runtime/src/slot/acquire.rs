@@ -10,25 +10,18 @@ use super::{Place, Residency, Slot};
 use crate::error::CallError;
 use crate::inner::Inner;
 use crate::slot::bridge::{GuestSink, GuestSource};
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use crate::workspace::SizeLimit;
+use crate::workspace::setup::Setup;
 use std::sync::Arc;
 use std::time::Duration;
 use toolcell_lease::{Lease, LeaseError};
 use toolcell_model::{FencingToken, ScopeKey, SnapshotId};
-use toolcell_sandbox::{Attached, CreateRequest, Image, PersistedRoot, Sandbox, SandboxSpec};
+use toolcell_sandbox::{Attached, CreateRequest, Image, Sandbox, SandboxSpec};
 use toolcell_snapshot::{HeadWriter, RestoreError, SlotIndex, StampError};
 use toolcell_state::Binding;
 
 /// How often a stamp that found a higher token is tried with a higher floor.
 const STAMP_ATTEMPTS: usize = 3;
-
-/// Changes with every boot of the machine.
-const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
-/// Beside the roots: the boot in which they were completed, or [`SYNCED`].
-const BOOT_MARK: &str = "boot";
-/// The roots are complete and on the disk.
-const SYNCED: &[u8] = b"synced\n";
 
 /// The right to a slot, proven at its head.
 #[derive(Debug)]
@@ -44,6 +37,7 @@ pub(crate) struct Held {
 /// What to make resident.
 struct Plan<'a> {
     spec: &'a SandboxSpec,
+    setup: &'a Setup,
     image: Image,
     idle_timeout: Duration,
 }
@@ -56,6 +50,7 @@ impl Inner {
         slot: &Slot,
         place_in_slot: &Place,
         spec: &SandboxSpec,
+        setup: &Setup,
         idle_timeout: Duration,
     ) -> Result<Option<Arc<Residency>>, CallError> {
         let mut place = slot.residency.lock().await;
@@ -78,7 +73,14 @@ impl Inner {
         let image = self.provider.image(&spec.image).await.map_err(CallError::Sandbox)?;
         drop(fetching);
         let _starting = self.doing(&slot.key, "starting a container");
-        let residency = Arc::new(self.begin_residency(slot, &Plan { spec, image, idle_timeout }).await?);
+        let plan = Plan { spec, setup, image, idle_timeout };
+        let residency = Arc::new(self.begin_residency(slot, &plan).await?);
+        if let Err(error) = self.project(&residency, setup).await {
+            if let Err(second) = self.stop_residency(slot, &residency).await {
+                tracing::warn!(slot = slot.key.as_str(), error = crate::error::chain(&second), "not stopped");
+            }
+            return Err(CallError::Setup(error));
+        }
         *place = Some(Arc::clone(&residency));
         Ok(Some(residency))
     }
@@ -92,15 +94,16 @@ impl Inner {
                 && let Attached::Running(sandbox) =
                     self.provider.attach(&binding.container).await.map_err(CallError::Sandbox)?
             {
-                return self.take_up(slot, plan, held, sandbox).await;
+                let made = self.workspaces.make(&slot.key, plan.spec, true).await.map_err(CallError::Workspace)?;
+                return self.take_up(slot, plan, held, sandbox, made.limit).await;
             }
             self.provider.remove(&binding.container).await.map_err(CallError::Sandbox)?;
             if binding.restored && !held.workspace_is_ours {
-                self.set_aside(&slot.key).map_err(CallError::Workspace)?;
+                self.set_aside(&slot.key).await.map_err(CallError::Workspace)?;
             }
         }
         match self.make_container(slot, plan, &spec_hash, &held).await {
-            Ok(sandbox) => self.fill(slot, plan, held, sandbox).await,
+            Ok((sandbox, limit)) => self.fill(slot, plan, held, sandbox, limit).await,
             Err(error) => {
                 if !held.workspace_is_ours {
                     self.forget_binding(&slot.key, &held.lease).await;
@@ -177,7 +180,7 @@ impl Inner {
                 Ok(None)
             }
             Ok(writer) => {
-                let workspace_is_ours = binding.restored && self.has_workspace(&slot.key);
+                let workspace_is_ours = binding.restored && self.workspaces.is_newest(&slot.key).await;
                 Ok(Some(Held { lease, writer, workspace_is_ours, container: Some(binding) }))
             }
             Err(StampError::Fenced { .. }) => {
@@ -211,11 +214,17 @@ impl Inner {
         plan: &Plan<'_>,
         spec_hash: &str,
         held: &Held,
-    ) -> Result<Sandbox, CallError> {
+    ) -> Result<(Sandbox, SizeLimit), CallError> {
         let Plan { spec, image, .. } = plan;
-        let roots = self.workspace_roots(&slot.key, spec).map_err(CallError::Workspace)?;
-        let request = CreateRequest { slot: &slot.key, token: held.lease.token(), spec, image, roots: &roots };
-        let created = self.provider.create(request).await.map_err(CallError::Sandbox)?;
+        let made = self.workspaces.make(&slot.key, spec, held.workspace_is_ours).await.map_err(CallError::Workspace)?;
+        let request = CreateRequest { slot: &slot.key, token: held.lease.token(), spec, image, roots: &made.roots };
+        let created = match self.provider.create(request).await {
+            Ok(created) => created,
+            Err(error) => {
+                self.drop_unused_workspace(slot, held).await;
+                return Err(CallError::Sandbox(error));
+            }
+        };
         let name = created.name.clone();
         if !slot.is_ephemeral() {
             let binding = Binding {
@@ -231,32 +240,62 @@ impl Inner {
             };
             if let Err(error) = self.state.put_binding(binding).await {
                 self.remove_quietly(&name).await;
+                self.drop_unused_workspace(slot, held).await;
                 return Err(CallError::State(error));
             }
         }
-        self.provider.start(created).await.map_err(CallError::Sandbox)
+        match self.provider.start(created).await {
+            Ok(sandbox) => Ok((sandbox, made.limit)),
+            Err(error) => {
+                self.drop_unused_workspace(slot, held).await;
+                Err(CallError::Sandbox(error))
+            }
+        }
     }
 
-    /// Fills a new container's workspace.
-    async fn fill(&self, slot: &Slot, plan: &Plan<'_>, held: Held, sandbox: Sandbox) -> Result<Residency, CallError> {
-        if held.workspace_is_ours {
-            return self.take_up(slot, plan, held, sandbox).await;
+    /// A workspace that was made for a container that did not come: nothing of anybody is in it.
+    async fn drop_unused_workspace(&self, slot: &Slot, held: &Held) {
+        if !held.workspace_is_ours {
+            self.remove_workspace(slot).await;
         }
-        let filled = self.restore(slot, plan.spec, &held.writer, &sandbox).await;
+    }
+
+    /// Fills a new container's workspace: from the snapshot of the head, or with what one begins with.
+    async fn fill(
+        &self,
+        slot: &Slot,
+        plan: &Plan<'_>,
+        held: Held,
+        sandbox: Sandbox,
+        limit: SizeLimit,
+    ) -> Result<Residency, CallError> {
+        if held.workspace_is_ours {
+            return self.take_up(slot, plan, held, sandbox, limit).await;
+        }
+        let filled = self.restore(slot, plan, &held.writer, &sandbox).await;
         let filled = match filled {
             Ok(filled) if slot.is_ephemeral() => Ok(filled),
             Ok(filled) => {
-                self.mark_complete(&slot.key);
+                self.workspaces.mark_complete(&slot.key);
                 let marked = self.state.set_binding_restored(&slot.key, held.lease.acquisition()).await;
                 marked.map(|_| filled).map_err(CallError::State)
             }
             Err(error) => Err(error),
         };
         match filled {
-            Ok((index, restored_from)) => Ok(self.residency(plan, held, sandbox, index, restored_from)),
+            Ok((index, restored_from, begun)) => {
+                let residency = self.residency(plan, held, sandbox, limit, index, restored_from);
+                if begun {
+                    // Saved like what a call writes, so that it begins only once.
+                    residency.begin_change().end();
+                }
+                Ok(residency)
+            }
             Err(error) => {
                 self.remove_quietly(sandbox.name()).await;
                 self.forget_binding(&slot.key, &held.lease).await;
+                // What is there is half of what the head holds.
+                self.remove_workspace(slot).await;
                 give_back(held.lease, slot).await;
                 Err(error)
             }
@@ -266,16 +305,19 @@ impl Inner {
     async fn restore(
         &self,
         slot: &Slot,
-        spec: &SandboxSpec,
+        plan: &Plan<'_>,
         writer: &HeadWriter,
         sandbox: &Sandbox,
-    ) -> Result<(SlotIndex, Option<SnapshotId>), CallError> {
-        let link = sandbox.link();
-        let sink = GuestSink::begin(link, &spec.persist).map_err(CallError::Sandbox)?;
+    ) -> Result<(SlotIndex, Option<SnapshotId>, bool), CallError> {
+        let (link, spec) = (sandbox.link(), plan.spec);
         let Some(snapshot) = writer.snapshot() else {
-            sink.finish_empty().await.map_err(CallError::Sandbox)?;
-            return Ok((SlotIndex::empty(), None));
+            let content = self.beginning(plan.setup, spec, &plan.image).await.map_err(CallError::Setup)?;
+            let restore = link.restore(&spec.persist, true).map_err(CallError::Sandbox)?;
+            content.send(&restore).await.map_err(CallError::Setup)?;
+            restore.finish().await.map_err(CallError::Sandbox)?;
+            return Ok((SlotIndex::empty(), None, !content.is_empty()));
         };
+        let sink = GuestSink::begin(link, &spec.persist).map_err(CallError::Sandbox)?;
         let restoring = self.doing(&slot.key, "restoring the workspace");
         let receipt = self.snapshots.restore_with(&slot.key, snapshot, &spec.persist, &sink, &restoring).await;
         let receipt = match receipt {
@@ -293,7 +335,7 @@ impl Inner {
         let source = GuestSource::new(link, &spec.persist, false);
         let index = self.snapshots.index_after_restore(&slot.key, snapshot, &spec.persist, &source).await;
         let index = index.map_err(|source| CallError::Restore { slot: slot.key.clone(), offer: None, source })?;
-        Ok((index, Some(snapshot)))
+        Ok((index, Some(snapshot), false))
     }
 
     /// Where the snapshot itself is damaged, names one that is not; nothing older is ever used unasked.
@@ -309,14 +351,15 @@ impl Inner {
         plan: &Plan<'_>,
         held: Held,
         sandbox: Sandbox,
+        limit: SizeLimit,
     ) -> Result<Residency, CallError> {
         self.discard_live_calls(&sandbox);
-        let residency = self.residency(plan, held, sandbox, SlotIndex::empty(), None);
+        let residency = self.residency(plan, held, sandbox, limit, SlotIndex::empty(), None);
         // What ran when this process died may have changed anything.
         let change = residency.begin_change().end();
         match self.save(&residency, change).await {
             Ok(()) => {
-                self.mark_complete(&slot.key);
+                self.workspaces.mark_complete(&slot.key);
                 residency.set_restored_from(residency.saved().snapshot);
                 tracing::info!(slot = slot.key.as_str(), "a workspace that was left unsaved is taken up and saved");
                 Ok(residency)
@@ -348,6 +391,7 @@ impl Inner {
         plan: &Plan<'_>,
         held: Held,
         sandbox: Sandbox,
+        limit: SizeLimit,
         index: SlotIndex,
         restored_from: Option<SnapshotId>,
     ) -> Residency {
@@ -357,6 +401,7 @@ impl Inner {
             spec_hash: plan.spec.hash(&plan.image.id),
             image: plan.image.clone(),
             roots: plan.spec.persist.clone(),
+            limit,
             lease,
             writer,
             index,
@@ -378,66 +423,17 @@ impl Inner {
         }
     }
 
-    pub(crate) fn workspace_dir(&self, slot: &ScopeKey) -> PathBuf {
-        self.config.data_dir.join("slots").join(slot.as_str())
-    }
-
-    /// Whether the directory is as a process of this boot left it, or a stop that could not save it. What a machine's
-    /// crash left may be half of what was restored: the head counts then.
-    fn has_workspace(&self, slot: &ScopeKey) -> bool {
-        let mark = std::fs::read(self.workspace_dir(slot).join(BOOT_MARK));
-        matches!((mark, std::fs::read(BOOT_ID)), (Ok(mark), Ok(boot)) if mark == boot || mark == SYNCED)
-    }
-
-    /// A stop could not save this workspace: makes its files durable as they are, so that a reboot does not lose them.
-    pub(crate) fn keep_across_boots(&self, slot: &ScopeKey) {
-        let directory = self.workspace_dir(slot);
-        let kept = std::fs::File::open(&directory).and_then(|opened| {
-            rustix::fs::syncfs(&opened)?;
-            let mut mark = std::fs::File::create(directory.join(BOOT_MARK))?;
-            mark.write_all(SYNCED)?;
-            mark.sync_all()
-        });
-        if let Err(error) = kept {
-            tracing::error!(slot = slot.as_str(), %error, "an unsaved workspace may not survive a reboot");
+    /// What a crash of the machine left is kept for a person who wants to look.
+    async fn set_aside(&self, slot: &ScopeKey) -> std::io::Result<()> {
+        if let Some(aside) = self.workspaces.set_aside(slot, self.clock.now().0).await? {
+            tracing::error!(
+                slot = slot.as_str(),
+                path = %aside.display(),
+                "the machine went down while this workspace was in use: the slot goes on from its last snapshot, and what \
+                 was there is kept aside"
+            );
         }
-    }
-
-    /// What a crash of the machine left is not trusted, and not thrown away: a person may want to look.
-    fn set_aside(&self, slot: &ScopeKey) -> std::io::Result<()> {
-        let directory = self.workspace_dir(slot);
-        if roots_on_host(&directory).is_empty() {
-            return Ok(());
-        }
-        let unsaved = self.config.data_dir.join("unsaved");
-        create_private(&unsaved)?;
-        let aside = unsaved.join(format!("{slot}-{}", self.clock.now().0));
-        std::fs::rename(&directory, &aside)?;
-        tracing::error!(
-            slot = slot.as_str(),
-            path = %aside.display(),
-            "the machine went down while this workspace was in use: the slot goes on from its last snapshot, and what was \
-             there is kept aside"
-        );
         Ok(())
-    }
-
-    /// The workspace is complete. Without the mark it is merely restored again after a crash.
-    fn mark_complete(&self, slot: &ScopeKey) {
-        let path = self.workspace_dir(slot).join(BOOT_MARK);
-        if let Err(error) = std::fs::read(BOOT_ID).and_then(|boot| std::fs::write(&path, boot)) {
-            tracing::warn!(slot = slot.as_str(), %error, "after a crash this workspace will come from its last snapshot");
-        }
-    }
-
-    fn workspace_roots(&self, slot: &ScopeKey, spec: &SandboxSpec) -> std::io::Result<Vec<PersistedRoot>> {
-        let directory = self.workspace_dir(slot);
-        let make = |path: &String| {
-            let host = directory.join(root_dir_name(path));
-            create_private(&host)?;
-            Ok(PersistedRoot { host, path: path.clone() })
-        };
-        spec.persist.iter().map(make).collect()
     }
 
     pub(crate) async fn forget_binding(&self, slot: &ScopeKey, lease: &Lease) {
@@ -459,26 +455,4 @@ pub(crate) async fn give_back(lease: Lease, slot: &Slot) {
     if let Err(error) = given {
         tracing::warn!(slot = slot.key.as_str(), %error, "a lease was not given back in order");
     }
-}
-
-/// The persisted roots that a slot's directory holds, by their names on the host.
-pub(crate) fn roots_on_host(directory: &Path) -> Vec<String> {
-    let names = std::fs::read_dir(directory).into_iter().flatten().flatten();
-    let path = |name: std::ffi::OsString| {
-        let hex = name.to_str()?.strip_prefix("root-")?.to_owned();
-        String::from_utf8(data_encoding::HEXLOWER.decode(hex.as_bytes()).ok()?).ok()
-    };
-    let mut roots: Vec<String> = names.filter_map(|entry| path(entry.file_name())).collect();
-    roots.sort();
-    roots
-}
-
-/// Named by its path in the container, so that another order or choice of roots never mixes them up.
-fn root_dir_name(path: &str) -> String {
-    format!("root-{}", data_encoding::HEXLOWER.encode(path.as_bytes()))
-}
-
-fn create_private(path: &Path) -> std::io::Result<()> {
-    use std::os::unix::fs::DirBuilderExt;
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
 }

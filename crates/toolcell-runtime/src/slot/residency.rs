@@ -1,6 +1,7 @@
 //! A container that is resident in a slot, with the lease and the head's writer that make it the only one.
 
 use super::bridge::GuestSource;
+use crate::workspace::SizeLimit;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -37,6 +38,9 @@ pub(crate) struct Residency {
     pub(crate) shell: Option<Shell>,
     pub(crate) spec_hash: String,
     pub(crate) roots: Vec<String>,
+    pub(crate) limit: SizeLimit,
+    /// Where sizes are watched: what the workspace held when it was looked at last; the largest number at first.
+    pub(crate) used: AtomicU64,
     pub(crate) token: FencingToken,
     pub(crate) acquisition: Acquisition,
     lease: Mutex<Option<Lease>>,
@@ -70,6 +74,7 @@ pub(crate) struct Parts {
     pub(crate) image: Image,
     pub(crate) spec_hash: String,
     pub(crate) roots: Vec<String>,
+    pub(crate) limit: SizeLimit,
     pub(crate) lease: Lease,
     pub(crate) writer: HeadWriter,
     pub(crate) index: SlotIndex,
@@ -85,7 +90,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Residency {
     pub(crate) fn new(parts: Parts) -> Self {
-        let Parts { sandbox, image, spec_hash, roots, lease, writer, index, restored_from, idle_timeout, now } = parts;
+        let Parts { sandbox, image, spec_hash, roots, limit, lease, writer, index, restored_from, idle_timeout, now } =
+            parts;
         let saved = Saved { snapshot: writer.snapshot(), generation: writer.generation(), changes: 0 };
         Self {
             shell: sandbox.link().shell(),
@@ -93,6 +99,8 @@ impl Residency {
             image,
             spec_hash,
             roots,
+            limit,
+            used: AtomicU64::new(u64::MAX),
             token: lease.token(),
             acquisition: lease.acquisition(),
             lease_lost: lease.lost().clone(),

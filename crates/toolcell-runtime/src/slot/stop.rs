@@ -5,7 +5,6 @@ use super::bridge::GuestSink;
 use super::{Place, Residency, Slot};
 use crate::error::CallError;
 use crate::inner::Inner;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -61,13 +60,8 @@ impl Inner {
     }
 
     pub(crate) async fn remove_workspace(&self, slot: &Slot) {
-        let directory = self.workspace_dir(&slot.key);
-        match tokio::task::spawn_blocking(move || remove_directory(&directory)).await {
-            Ok(Err(error)) if error.kind() != std::io::ErrorKind::NotFound => {
-                tracing::warn!(slot = slot.key.as_str(), %error, "a workspace's directory stays behind");
-            }
-            Ok(_) => {}
-            Err(error) => tracing::warn!(slot = slot.key.as_str(), %error, "a directory was not removed"),
+        if let Err(error) = self.workspaces.remove(&slot.key).await {
+            tracing::warn!(slot = slot.key.as_str(), %error, "a workspace's directory stays behind");
         }
     }
 
@@ -134,23 +128,5 @@ impl Inner {
         let Some(place) = slot.enter_if_quiet().filter(|_| is_idle()) else { return Ok(()) };
         tracing::info!(slot = slot.key.as_str(), "idle: saving and stopping");
         self.stop_slot(slot, &place).await
-    }
-}
-
-/// Root directories that the guest has emptied belong to the tool user: they can be removed, but not looked into.
-fn remove_directory(directory: &Path) -> std::io::Result<()> {
-    match std::fs::remove_dir_all(directory) {
-        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
-            for entry in std::fs::read_dir(directory)? {
-                let entry = entry?;
-                if entry.file_type()?.is_dir() {
-                    std::fs::remove_dir(entry.path())?;
-                } else {
-                    std::fs::remove_file(entry.path())?;
-                }
-            }
-            std::fs::remove_dir(directory)
-        }
-        other => other,
     }
 }

@@ -8,7 +8,7 @@ use toolcell_snapshot::{
 };
 
 /// The configured store; one on a network tries again what has not been done.
-pub(super) async fn open(config: &Config) -> Result<Arc<dyn SnapshotStore>, StartError> {
+pub(crate) async fn open(config: &Config) -> Result<Arc<dyn SnapshotStore>, StartError> {
     Ok(match config.snapshots.store {
         SnapshotStoreKind::None => Arc::new(NoneStore::new()),
         SnapshotStoreKind::Local => {

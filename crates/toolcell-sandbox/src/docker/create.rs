@@ -141,7 +141,7 @@ fn host_config(spec: &SandboxSpec, mounts: Vec<Mount>) -> HostConfig {
     }
 }
 
-fn signed(value: u64) -> i64 {
+pub(super) fn signed(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
@@ -149,7 +149,7 @@ fn ulimit(name: &str, value: i64) -> ResourcesUlimits {
     ResourcesUlimits { name: Some(name.to_owned()), soft: Some(value), hard: Some(value) }
 }
 
-fn bind(host: &Path, path: &str, read_only: bool) -> Mount {
+pub(super) fn bind(host: &Path, path: &str, read_only: bool) -> Mount {
     Mount {
         typ: Some(MountType::BIND),
         source: Some(host.display().to_string()),

@@ -6,11 +6,12 @@
 
 mod create;
 mod image;
+mod setup;
 mod start;
 
 use crate::error::SandboxError;
 use crate::guest_binary;
-use crate::provider::{Attached, CreateRequest, Created, Engine, Found, Image, SandboxProvider};
+use crate::provider::{Attached, CreateRequest, Created, Engine, Found, GitRequest, Image, SandboxProvider};
 use crate::sandbox::Sandbox;
 use async_trait::async_trait;
 use bollard::Docker;
@@ -220,6 +221,24 @@ impl SandboxProvider for DockerProvider {
     async fn remove(&self, name: &str) -> Result<(), SandboxError> {
         self.remove_container("remove", name).await?;
         self.remove_home(name)
+    }
+
+    async fn image_archives(
+        &self,
+        image: &Image,
+        paths: &[String],
+        into: &Path,
+        most_bytes: u64,
+    ) -> Result<Vec<Option<PathBuf>>, SandboxError> {
+        self.archives_of(image, paths, into, most_bytes).await
+    }
+
+    async fn git(&self, request: GitRequest<'_>) -> Result<PathBuf, SandboxError> {
+        self.git_files(&request).await
+    }
+
+    async fn remove_old_setups(&self) -> Result<(), SandboxError> {
+        self.remove_old_throwaways().await
     }
 
     async fn last_words(&self, name: &str) -> String {
