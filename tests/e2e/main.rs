@@ -19,6 +19,7 @@
 mod bad_input;
 mod cli;
 mod commands;
+mod copies;
 mod durability;
 mod exec;
 mod faults;
@@ -32,7 +33,10 @@ mod quiesce;
 mod recovery;
 mod scopes;
 mod shell_programs;
+mod slots;
 mod snapshot_size;
+mod snapshots;
+mod store_failure;
 mod stores;
 mod story;
 mod support;

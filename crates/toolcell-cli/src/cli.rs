@@ -46,6 +46,10 @@ pub(crate) enum Command {
     Explain(ExplainArgs),
     /// Permission rules
     Rules(RulesArgs),
+    /// Workspaces: which there are and where, stop or delete one
+    Slots(SlotsArgs),
+    /// Snapshots of a workspace: history, going back, copies, archives
+    Snapshots(SnapshotsArgs),
     /// Sandbox images
     Image(ImageArgs),
     /// The configuration
@@ -65,6 +69,17 @@ pub(crate) struct ServeArgs {
     pub(crate) log_json: bool,
 }
 
+/// Who does it.
+#[derive(Debug, Args)]
+pub(crate) struct ServerArgs {
+    /// A server's address, such as http://127.0.0.1:7070 [default: the server of this data directory, else no server]
+    #[arg(long, value_name = "URL")]
+    pub(crate) server: Option<String>,
+    /// The key for --server [default: the data directory's admin key]
+    #[arg(long, value_name = "KEY", env = "TOOLCELL_KEY", hide_env_values = true)]
+    pub(crate) key: Option<String>,
+}
+
 /// Who a call is for, and who does it.
 #[derive(Debug, Args)]
 pub(crate) struct ContextArgs {
@@ -77,12 +92,8 @@ pub(crate) struct ContextArgs {
     /// The conversation
     #[arg(long)]
     pub(crate) session: Option<String>,
-    /// A server's address, such as http://127.0.0.1:7070 [default: the server of this data directory, else no server]
-    #[arg(long, value_name = "URL")]
-    pub(crate) server: Option<String>,
-    /// The key for --server [default: the data directory's admin key]
-    #[arg(long, value_name = "KEY", env = "TOOLCELL_KEY", hide_env_values = true)]
-    pub(crate) key: Option<String>,
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
 }
 
 /// `run`
@@ -198,4 +209,122 @@ pub(crate) struct ConfigCommandArgs {
 pub(crate) enum ConfigCommand {
     /// Read the file and the environment and say what is wrong with them
     Check,
+}
+
+/// Which slot.
+#[derive(Debug, Args)]
+pub(crate) struct WhichArgs {
+    /// The slot by its key (`s1…`), else by --agent and the rest; the snapshot by its id (`snap_…`)
+    #[arg(value_name = "SLOT|SNAPSHOT")]
+    pub(crate) names: Vec<String>,
+    /// The slot that calls of this agent use
+    #[arg(long)]
+    pub(crate) agent: Option<String>,
+    /// For this person
+    #[arg(long, requires = "agent")]
+    pub(crate) user: Option<String>,
+    /// In this conversation
+    #[arg(long, requires = "agent")]
+    pub(crate) session: Option<String>,
+    /// session, user, agent or global [default: the agent's]
+    #[arg(long, requires = "agent")]
+    pub(crate) scope: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+}
+
+/// `slots`
+#[derive(Debug, Args)]
+pub(crate) struct SlotsArgs {
+    #[command(subcommand)]
+    pub(crate) command: SlotsCommand,
+}
+
+/// What to do with slots.
+#[derive(Debug, Subcommand)]
+pub(crate) enum SlotsCommand {
+    /// All slots, or the one of an agent and a user or session
+    List(WhichArgs),
+    /// One slot
+    Show(WhichArgs),
+    /// Save a slot and remove its container; the next call starts a new one
+    Stop(WhichArgs),
+    /// Delete a slot with everything that was saved of it
+    Delete(WhichArgs),
+}
+
+/// `snapshots`
+#[derive(Debug, Args)]
+pub(crate) struct SnapshotsArgs {
+    #[command(subcommand)]
+    pub(crate) command: SnapshotsCommand,
+}
+
+/// What to do with snapshots.
+#[derive(Debug, Subcommand)]
+pub(crate) enum SnapshotsCommand {
+    /// A slot's history, newest first
+    List(WhichArgs),
+    /// One snapshot; the newest without an id
+    Show(WhichArgs),
+    /// Save a slot now
+    Take(WhichArgs),
+    /// Make an older snapshot the newest: the next call starts from it
+    Restore(WhichArgs),
+    /// Copy a slot to one that has never been used; nothing is copied but the head
+    Fork(ForkArgs),
+    /// Write a slot's files as a tar archive
+    Export(ExportArgs),
+    /// Replace a slot's files by those of a tar archive
+    Import(ImportArgs),
+    /// Remove snapshots beyond what [snapshots] keeps, and what nothing needs any more
+    Gc(WhichArgs),
+    /// Read everything of a snapshot and say what is missing or damaged
+    #[command(after_help = "Exit codes: 0 it is whole, 1 it is damaged, 125 toolcell failed.")]
+    Verify(WhichArgs),
+}
+
+/// `snapshots fork`
+#[derive(Debug, Args)]
+pub(crate) struct ForkArgs {
+    #[command(flatten)]
+    pub(crate) which: WhichArgs,
+    /// The agent of the copy
+    #[arg(long)]
+    pub(crate) to_agent: String,
+    /// The person of the copy
+    #[arg(long)]
+    pub(crate) to_user: Option<String>,
+    /// The conversation of the copy
+    #[arg(long)]
+    pub(crate) to_session: Option<String>,
+    /// session, user, agent or global [default: the agent's]
+    #[arg(long)]
+    pub(crate) to_scope: Option<String>,
+}
+
+/// `snapshots export`
+#[derive(Debug, Args)]
+pub(crate) struct ExportArgs {
+    #[command(flatten)]
+    pub(crate) which: WhichArgs,
+    /// The archive, compressed if its name ends in .zst; `-` is standard output
+    #[arg(long, short = 'o', value_name = "FILE")]
+    pub(crate) output: PathBuf,
+    /// Replace a file that is there
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+/// `snapshots import`
+#[derive(Debug, Args)]
+pub(crate) struct ImportArgs {
+    #[command(flatten)]
+    pub(crate) which: WhichArgs,
+    /// The archive, compressed if its name ends in .zst; `-` is standard input
+    #[arg(long, short = 'i', value_name = "FILE")]
+    pub(crate) input: PathBuf,
 }

@@ -1,29 +1,33 @@
 //! A small HTTP client: one request over the data directory's socket or to a server's address.
 
 use crate::failure::Failure;
-use http_body_util::{BodyExt, Full};
-use hyper::body::{Bytes, Incoming};
+use http_body_util::BodyExt;
+use hyper::body::Bytes;
 use hyper::client::conn::http1;
+use hyper::header::HeaderName;
 use hyper::{Method, Request, Response, StatusCode, Uri, header};
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::task::JoinSet;
+use toolcell_server::{Body, InProcess};
 
 /// Where a server is.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) enum Server {
     /// The one that holds the data directory.
     Socket(PathBuf),
     /// One with an address.
     Address { uri: Uri, key: Option<String> },
+    /// This process itself.
+    Here(InProcess),
 }
 
 /// An answer whose body is still to be read.
 #[derive(Debug)]
 pub(crate) struct Answer {
-    response: Response<Incoming>,
+    response: Response<Body>,
     /// Moves the connection's bytes; ends with this answer.
     _connection: JoinSet<()>,
 }
@@ -45,11 +49,28 @@ impl Server {
     }
 
     pub(crate) async fn post(&self, path: &str, body: &Value) -> Result<Answer, Failure> {
+        self.send(Method::POST, path, &[(header::CONTENT_TYPE, "application/json")], Body::from(body.to_string())).await
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Result<Answer, Failure> {
+        self.send(Method::GET, path, &[], Body::empty()).await
+    }
+
+    /// One request on a connection of its own. A body that fails while it is sent breaks the request off.
+    pub(crate) async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(HeaderName, &str)],
+        body: Body,
+    ) -> Result<Answer, Failure> {
         let failed = |error: &dyn std::error::Error| Failure::of("the server cannot be reached", error);
-        let request =
-            Request::builder().method(Method::POST).uri(path).header(header::CONTENT_TYPE, "application/json");
+        let mut request = Request::builder().method(method).uri(path);
+        for (name, value) in headers {
+            request = request.header(name, *value);
+        }
         let request = match self {
-            Self::Socket(_) => request.header(header::HOST, "localhost"),
+            Self::Socket(_) | Self::Here(_) => request.header(header::HOST, "localhost"),
             Self::Address { uri, key } => {
                 let request = request.header(header::HOST, uri.authority().map_or("", |host| host.as_str()));
                 match key {
@@ -58,9 +79,12 @@ impl Server {
                 }
             }
         };
-        let request = request.body(Full::new(Bytes::from(body.to_string()))).map_err(|error| failed(&error))?;
+        let request = request.body(body).map_err(|error| failed(&error))?;
         let mut tasks = JoinSet::new();
         let sent = match self {
+            Self::Here(server) => {
+                return Ok(Answer { response: server.request(request).await, _connection: tasks });
+            }
             Self::Socket(path) => {
                 let stream = UnixStream::connect(path).await.map_err(|error| failed(&error))?;
                 let (mut sender, connection) =
@@ -79,7 +103,7 @@ impl Server {
             }
         };
         let response = sent.map_err(|error| failed(&error))?;
-        Ok(Answer { response, _connection: tasks })
+        Ok(Answer { response: response.map(Body::new), _connection: tasks })
     }
 }
 
@@ -117,6 +141,9 @@ fn refusal(status: StatusCode, problem: &Value) -> Failure {
     let text = |name: &str| problem.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
     let failure =
         Failure::new(format!("the server answered {status}"), format!("{}: {}", text("code"), text("detail")));
+    if let Some(hint) = problem.get("hint").and_then(Value::as_str) {
+        return failure.hint(hint);
+    }
     match status {
         StatusCode::UNAUTHORIZED => failure.hint("--key KEY, or the variable TOOLCELL_KEY"),
         _ => failure,

@@ -11,6 +11,8 @@ mod client;
 mod commands;
 mod failure;
 mod logging;
+mod progress;
+mod table;
 
 use clap::Parser;
 use cli::{Cli, Command};
@@ -40,6 +42,8 @@ fn main() -> ExitCode {
             Command::Call(args) => commands::call::run(&cli.config, args).await,
             Command::Explain(args) => commands::explain::run(&cli.config, args).await,
             Command::Rules(args) => commands::rules::run(&cli.config, &args),
+            Command::Slots(args) => commands::slots::run(&cli.config, args).await,
+            Command::Snapshots(args) => commands::snapshots::run(&cli.config, args).await,
             Command::Image(args) => commands::image::run(&cli.config, args).await,
             Command::Config(args) => commands::config::run(&cli.config, &args),
             Command::Doctor(args) => commands::doctor::run(&cli.config, &args).await,

@@ -247,7 +247,7 @@ impl Inner {
         use crate::error::CallError;
         match choice {
             SlotChoice::Persisted(tuple) => {
-                let slot = self.slot(tuple.clone());
+                let slot = self.slot(&tuple);
                 if slot.note_first_use() {
                     let touched = self.state.touch_slot(&slot.key, &tuple, self.clock.now()).await;
                     touched.map_err(CallError::State)?;

@@ -4,8 +4,9 @@ use crate::config::KeyFileError;
 use crate::session::SessionError;
 use crate::workspace::SetupError;
 use std::path::PathBuf;
+use std::time::Duration;
 use toolcell_lease::{GuardOpenError, LeaseError};
-use toolcell_model::{CallId, Ran, Retry, RuntimeFault};
+use toolcell_model::{CallId, Ran, Retry, RuntimeFault, ScopeKey, SnapshotId};
 use toolcell_permission::RuleError;
 use toolcell_sandbox::SandboxError;
 use toolcell_snapshot::{
@@ -182,9 +183,17 @@ pub(crate) enum CallError {
     #[error("the slot's head could not be read")]
     Head(#[source] StoreError),
     #[error("the workspace could not be restored")]
-    Restore(#[source] RestoreError),
+    Restore {
+        slot: ScopeKey,
+        /// The newest older snapshot that is whole, where the wanted one is not.
+        offer: Option<SnapshotId>,
+        #[source]
+        source: RestoreError,
+    },
     #[error("the workspace could not be saved")]
     Snapshot(#[source] SnapshotError),
+    #[error("earlier changes of this slot are not saved after {} ms of waiting, and no more are made before", waited.as_millis())]
+    SaveOverdue { waited: Duration },
     #[error("the sandbox failed")]
     Sandbox(#[source] SandboxError),
     #[error("the call's state could not be recorded")]
@@ -214,16 +223,18 @@ pub(crate) enum CallError {
 }
 
 impl CallError {
-    fn code(&self) -> &'static str {
+    pub(crate) fn code(&self) -> &'static str {
         match self {
             Self::SlotBusy { .. } => "slot_busy",
             Self::Lease(LeaseError::Busy { .. }) => "slot_busy",
             Self::Lease(LeaseError::NoSpace { .. }) => "no_space",
             Self::Lease(_) => "lease_unavailable",
+            Self::Stamp(StampError::InDoubt(error)) => store_code(error.kind()),
             Self::Stamp(error) => store_code(error.kind()),
             Self::Head(error) => store_code(error.kind()),
-            Self::Restore(error) => store_code(error.kind()),
+            Self::Restore { source, .. } => store_code(source.kind()),
             Self::Snapshot(error) => store_code(error.kind()),
+            Self::SaveOverdue { .. } => "store_unavailable",
             Self::Sandbox(error) => error.code(),
             Self::Session(_) => "session_permissions_unreadable",
             Self::State(StateError::NoSpace { .. }) => "no_space",
@@ -244,13 +255,13 @@ impl CallError {
         matches!(self, Self::Snapshot(error) if matches!(error.kind(), ErrorKind::TooLarge | ErrorKind::Malformed))
     }
 
-    fn retry(&self) -> Retry {
+    pub(crate) fn retry(&self) -> Retry {
         match self {
-            Self::SlotBusy { .. } => Retry::Later,
+            Self::SlotBusy { .. } | Self::SaveOverdue { .. } => Retry::Later,
             Self::Lease(error) => error.retry(),
             Self::Stamp(error) => error.retry(),
             Self::Head(error) => error.retry(),
-            Self::Restore(error) => error.retry(),
+            Self::Restore { source, .. } => source.retry(),
             Self::Snapshot(error) => error.retry(),
             Self::Sandbox(error) => error.retry(),
             Self::State(error) => error.retry(),
@@ -266,16 +277,69 @@ impl CallError {
         }
     }
 
+    /// What to do about it, if that is known.
+    pub(crate) fn hint(&self) -> Option<String> {
+        let kind = match self {
+            Self::Sandbox(error) => return error.hint(),
+            Self::Restore { offer: Some(snapshot), slot, .. } => {
+                return Some(format!(
+                    "the newest older snapshot that is whole is {snapshot}: `toolcell snapshots restore {slot} {snapshot}` goes \
+                     on from it"
+                ));
+            }
+            Self::Stamp(error) => error.kind(),
+            Self::Head(error) => error.kind(),
+            // Of the workspace, not of the store.
+            Self::Restore { source, .. } if source.kind() == ErrorKind::NoSpace => return None,
+            Self::Restore { source, .. } => source.kind(),
+            Self::Snapshot(error) => error.kind(),
+            Self::SlotBusy { .. }
+            | Self::SaveOverdue { .. }
+            | Self::Lease(_)
+            | Self::State(_)
+            | Self::Workspace(_)
+            | Self::Setup(_)
+            | Self::LeaseLost
+            | Self::CancelledBeforeStart
+            | Self::AlreadyStarted
+            | Self::Random(_)
+            | Self::Internal(_)
+            | Self::Session(_)
+            | Self::SandboxEnded { .. } => return None,
+        };
+        let text = match kind {
+            ErrorKind::HeadMissing => {
+                "this slot has been saved before, and the store does not know of it: nothing is written over what is missing; \
+                 check that [snapshots] names the store that has it, or bring that store's backup back"
+            }
+            ErrorKind::DurabilityUnknown => {
+                "the changes stay in the container; whether they are saved is found out at the next save"
+            }
+            ErrorKind::Denied => "check the credentials and rights of the snapshot store in [snapshots]",
+            ErrorKind::NoSpace => {
+                "free space in the snapshot store; what is not saved stays in the container until then"
+            }
+            ErrorKind::Unavailable => "what is not saved stays in the container, and saving is tried again",
+            ErrorKind::NotFound
+            | ErrorKind::AlreadyExists
+            | ErrorKind::PreconditionFailed
+            | ErrorKind::Fenced
+            | ErrorKind::Corrupt
+            | ErrorKind::Malformed
+            | ErrorKind::TooLarge
+            | ErrorKind::Internal => return None,
+        };
+        Some(text.to_owned())
+    }
+
     /// The problem of a call in state `error`.
     pub(crate) fn fault(&self, ran: Ran) -> RuntimeFault {
         let mut detail = chain(self);
-        if let Self::Sandbox(error) = self
-            && let Some(hint) = error.hint()
-        {
+        if let Some(hint) = self.hint() {
             detail.push_str("; ");
             detail.push_str(&hint);
         }
-        if let Self::Restore(error) = self
+        if let Self::Restore { source: error, .. } = self
             && error.kind() == ErrorKind::NoSpace
         {
             detail.push_str("; the snapshot does not fit into the workspace: raise the agent's limits.workspace");
@@ -288,7 +352,7 @@ impl CallError {
     }
 }
 
-const fn store_code(kind: ErrorKind) -> &'static str {
+pub(crate) const fn store_code(kind: ErrorKind) -> &'static str {
     match kind {
         ErrorKind::NotFound | ErrorKind::Corrupt => "snapshot_corrupt",
         ErrorKind::Fenced => "lease_lost",

@@ -1,5 +1,6 @@
 //! What every task of a runtime shares.
 
+use crate::activity::Begun;
 use crate::agent::Agent;
 use crate::batch::Running;
 use crate::config::Config;
@@ -12,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use toolcell_lease::ExecutionGuard;
-use toolcell_model::{AgentName, CallRef, Clock, ScopeKey, ScopeTuple};
+use toolcell_model::{AgentName, CallRef, Clock, ScopeKey, ScopeTuple, TenantId};
 use toolcell_sandbox::SandboxProvider;
 use toolcell_snapshot::SnapshotEngine;
 use toolcell_state::StateStore;
@@ -30,6 +31,8 @@ pub(crate) struct Inner {
     pub(crate) scratch: SnapshotEngine,
     pub(crate) provider: Arc<dyn SandboxProvider>,
     pub(crate) outputs: OutputStore,
+    /// What is under way for which slot.
+    pub(crate) activities: Mutex<HashMap<ScopeKey, Vec<Begun>>>,
     pub(crate) workspaces: Workspaces,
     pub(crate) slots: Mutex<HashMap<ScopeKey, Arc<Slot>>>,
     /// Calls that can be cancelled.
@@ -49,10 +52,17 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Inner {
     /// The slot of this tuple; one object per key.
-    pub(crate) fn slot(&self, tuple: ScopeTuple) -> Arc<Slot> {
-        let fresh = Slot::persisted(tuple);
+    pub(crate) fn slot(&self, tuple: &ScopeTuple) -> Arc<Slot> {
+        let slot = self.slot_of_key(&tuple.key(), tuple.tenant());
+        slot.tell_scope(tuple.scope());
+        slot
+    }
+
+    /// The slot of this key; for those of which nothing but the key is known.
+    pub(crate) fn slot_of_key(&self, key: &ScopeKey, tenant: &TenantId) -> Arc<Slot> {
         let mut slots = lock(&self.slots);
-        Arc::clone(slots.entry(fresh.key.clone()).or_insert_with(|| Arc::new(fresh)))
+        let fresh = || Arc::new(Slot::persisted(key.clone(), tenant.clone()));
+        Arc::clone(slots.entry(key.clone()).or_insert_with(fresh))
     }
 
     pub(crate) fn known_slots(&self) -> Vec<Arc<Slot>> {

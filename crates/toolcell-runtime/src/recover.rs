@@ -6,6 +6,7 @@
 
 use crate::error::{CallError, StartError};
 use crate::inner::Inner;
+use crate::slot::{Place, Slot};
 use crate::workspace::setup::Setup;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -142,13 +143,19 @@ impl Inner {
     }
 
     async fn recover_slot(&self, binding: &Binding, tuple: ScopeTuple) -> Result<(), CallError> {
-        let slot = self.slot(tuple);
+        let slot = self.slot(&tuple);
         let place = slot.enter(false).await?;
+        self.take_up_bound(&slot, &place, binding).await
+    }
+
+    /// Makes a slot resident from what its binding says, and so saves what a crash or a failed stop left there. The
+    /// caller is alone in the slot.
+    pub(crate) async fn take_up_bound(&self, slot: &Slot, place: &Place, binding: &Binding) -> Result<(), CallError> {
         if slot.residency.lock().await.is_some() {
             return Ok(());
         }
         let (spec, setup, idle_timeout) = self.spec_of(binding).await;
-        self.acquire(&slot, &place, &spec, &setup, idle_timeout).await?;
+        self.acquire(slot, place, &spec, &setup, idle_timeout).await?;
         Ok(())
     }
 

@@ -5,6 +5,7 @@ pub(crate) mod stores;
 
 use crate::agent;
 use crate::batch::{Batch, BatchRequest};
+use crate::bounded_store::BoundedStore;
 use crate::config::{Config, Durability, IdSecret, LeaseUrl, StateUrl};
 use crate::error::{StartError, SubmitError};
 use crate::explain::{ExplainError, Explanation, Hypothesis};
@@ -47,7 +48,7 @@ pub enum Role {
 /// A running Toolcell. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Runtime {
-    inner: Arc<Inner>,
+    pub(crate) inner: Arc<Inner>,
     _held: Option<Arc<File>>,
 }
 
@@ -77,6 +78,8 @@ impl Runtime {
         };
         let secret = id_secret(&config)?;
         let open_engine = async |store: Arc<dyn SnapshotStore>| {
+            let limit = Duration::from_millis(config.snapshots.timeout_ms);
+            let store = Arc::new(BoundedStore::new(store, limit));
             let engine = SnapshotEngine::open(store, *secret.expose(), Arc::clone(&clock)).await;
             engine.map_err(StartError::Snapshots)
         };
@@ -104,6 +107,7 @@ impl Runtime {
             scratch,
             provider: Arc::new(provider),
             outputs,
+            activities: std::sync::Mutex::default(),
             workspaces,
             slots: std::sync::Mutex::default(),
             running: std::sync::Mutex::default(),

@@ -23,12 +23,14 @@ pub enum Role {
     Open,
     /// Make calls, see and cancel its own.
     Caller,
+    /// Slots and their snapshots, whoever's they are within the tenant.
+    Admin,
     /// The person who owns the data directory, over its socket.
     Operator,
 }
 
 /// Every route with the role it needs.
-pub const TABLE: [(&str, &str, Role); 12] = [
+pub const TABLE: [(&str, &str, Role); 26] = [
     ("GET", "/healthz", Role::Open),
     ("GET", "/readyz", Role::Open),
     ("POST", "/v1/calls", Role::Caller),
@@ -40,6 +42,20 @@ pub const TABLE: [(&str, &str, Role); 12] = [
     ("GET", "/v1/sessions/{session}/permissions", Role::Caller),
     ("PUT", "/v1/sessions/{session}/permissions", Role::Caller),
     ("POST", "/v1/permissions/explain", Role::Caller),
+    ("GET", "/v1/activity", Role::Admin),
+    ("GET", "/v1/slots", Role::Admin),
+    ("POST", "/v1/slots", Role::Admin),
+    ("GET", "/v1/slots/{key}", Role::Admin),
+    ("DELETE", "/v1/slots/{key}", Role::Admin),
+    ("POST", "/v1/slots/{key}/snapshot", Role::Admin),
+    ("POST", "/v1/slots/{key}/stop", Role::Admin),
+    ("POST", "/v1/slots/{key}/gc", Role::Admin),
+    ("POST", "/v1/slots/{key}/verify", Role::Admin),
+    ("POST", "/v1/slots/{key}/restore", Role::Admin),
+    ("POST", "/v1/slots/{key}/fork", Role::Admin),
+    ("GET", "/v1/slots/{key}/snapshots", Role::Admin),
+    ("GET", "/v1/slots/{key}/archive", Role::Admin),
+    ("PUT", "/v1/slots/{key}/archive", Role::Admin),
     ("POST", "/operator/run", Role::Operator),
 ];
 
@@ -154,8 +170,9 @@ fn admit_route(gate: &Gate, route: &str, request: &Request) -> Result<Principal,
             match (needed, gate) {
                 (Role::Operator, _) => Err(forbidden("this is for the data directory's own socket")),
                 (Role::Open, _) => Ok(caller),
-                (Role::Caller, Gate::Everyone { .. } | Gate::Socket) => Ok(admin),
-                (Role::Caller, Gate::Keys { admin: key, .. }) => check_key(headers, key).map(|()| admin),
+                (Role::Caller | Role::Admin, Gate::Everyone { .. } | Gate::Socket) => Ok(admin),
+                // The one key that there is is the admin's.
+                (Role::Caller | Role::Admin, Gate::Keys { admin: key, .. }) => check_key(headers, key).map(|()| admin),
             }
         }
     }

@@ -10,5 +10,6 @@ mod routes;
 pub mod serve;
 pub mod wire;
 
+pub use axum::body::Body;
 pub use problem::Problem;
-pub use serve::{ServeError, Server};
+pub use serve::{InProcess, ServeError, Server};

@@ -3,8 +3,9 @@
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
+use std::num::NonZeroU32;
 use toolcell_model::RuntimeFault;
-use toolcell_runtime::{ExplainError, SessionError, StateError, SubmitError, chain};
+use toolcell_runtime::{ExplainError, OperateError, SessionError, StateError, SubmitError, chain};
 
 /// A problem document.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -19,9 +20,12 @@ pub struct Problem {
     pub code: String,
     /// What, where, and what to do about it.
     pub detail: String,
+    /// What to do about it, where that is not part of the detail.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hint: Option<Box<str>>,
     /// When a retry may help.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub retry_after_ms: Option<u64>,
+    pub retry_after_ms: Option<NonZeroU32>,
 }
 
 impl Problem {
@@ -33,7 +37,15 @@ impl Problem {
 
     fn with_title(status: StatusCode, code: &str, title: String, detail: String, retry_after_ms: Option<u64>) -> Self {
         let r#type = format!("urn:toolcell:problem:{code}");
-        Self { r#type, title, status: status.as_u16(), code: code.to_owned(), detail, retry_after_ms }
+        Self {
+            r#type,
+            title,
+            status: status.as_u16(),
+            code: code.to_owned(),
+            detail,
+            hint: None,
+            retry_after_ms: retry_after(retry_after_ms),
+        }
     }
 
     /// Nothing of that name, or not for this caller.
@@ -45,6 +57,11 @@ impl Problem {
     pub fn invalid(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "invalid_request", detail)
     }
+}
+
+/// At once is no time to wait for.
+fn retry_after(millis: Option<u64>) -> Option<NonZeroU32> {
+    NonZeroU32::new(u32::try_from(millis?).unwrap_or(u32::MAX))
 }
 
 impl From<SubmitError> for Problem {
@@ -99,6 +116,28 @@ impl From<ExplainError> for Problem {
     }
 }
 
+impl From<OperateError> for Problem {
+    fn from(error: OperateError) -> Self {
+        let detail = chain(&error);
+        let code = error.code();
+        let status = match code {
+            "invalid_request" | "archive_broken_off" => StatusCode::BAD_REQUEST,
+            "not_found" | "unknown_agent" => StatusCode::NOT_FOUND,
+            "identity_required" | "archive_malformed" | "too_large" => StatusCode::UNPROCESSABLE_ENTITY,
+            "slot_busy" | "target_not_empty" | "head_missing" | "lease_lost" | "no_store" => StatusCode::CONFLICT,
+            "snapshot_corrupt" | "internal" => StatusCode::INTERNAL_SERVER_ERROR,
+            "no_space" => StatusCode::INSUFFICIENT_STORAGE,
+            _ => StatusCode::SERVICE_UNAVAILABLE,
+        };
+        if status.is_server_error() {
+            tracing::error!(code, detail, "an operation on a slot failed");
+        }
+        let title = status.canonical_reason().unwrap_or("Error").to_owned();
+        let problem = Self::with_title(status, code, title, detail, error.retry_after_ms());
+        Self { hint: error.hint().map(String::into_boxed_str), ..problem }
+    }
+}
+
 impl From<StateError> for Problem {
     fn from(error: StateError) -> Self {
         let detail = chain(&error);
@@ -136,7 +175,7 @@ impl IntoResponse for Problem {
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         if let Some(millis) = self.retry_after_ms {
-            headers.insert(header::RETRY_AFTER, HeaderValue::from(millis.div_ceil(1000)));
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(millis.get().div_ceil(1000)));
         }
         response
     }

@@ -3,7 +3,12 @@
 use crate::auth::{AdminKeyError, Gate, admin_key};
 use crate::connections::accept;
 use crate::routes::router;
+use axum::Router;
+use axum::body::Body;
+use axum::http::{Request, Response};
 use axum::serve::ListenerExt;
+use hyper::service::Service;
+use hyper_util::service::TowerToHyperService;
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -98,6 +103,24 @@ impl Server {
         if let Err(error) = std::fs::remove_file(&socket_path) {
             tracing::warn!(%error, path = %socket_path.display(), "the socket stays behind");
         }
+    }
+}
+
+/// The routes of the data directory's socket without a socket: for a program that is its own server.
+#[derive(Debug, Clone)]
+pub struct InProcess(Router);
+
+impl InProcess {
+    /// Over this runtime, for its owner.
+    #[must_use]
+    pub fn new(runtime: Runtime) -> Self {
+        Self(router(runtime, Gate::Socket))
+    }
+
+    /// Answers a request as the socket would.
+    pub async fn request(&self, request: Request<Body>) -> Response<Body> {
+        let answered = TowerToHyperService::new(self.0.clone()).call(request).await;
+        answered.unwrap_or_else(|never| match never {})
     }
 }
 

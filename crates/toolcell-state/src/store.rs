@@ -111,6 +111,9 @@ pub trait StateStore: Send + Sync + fmt::Debug {
     /// [`StateError::BadCursor`].
     async fn slots(&self, cursor: Option<&Cursor>, limit: usize) -> Result<Page<SlotRecord>, StateError>;
 
+    /// One slot, if it was touched and not removed since.
+    async fn slot(&self, key: &ScopeKey) -> Result<Option<SlotRecord>, StateError>;
+
     /// Notes an acknowledged generation of a slot's head; a lower one than noted before changes nothing.
     async fn note_generation(&self, key: &ScopeKey, generation: Generation) -> Result<(), StateError>;
 

@@ -79,6 +79,14 @@ impl Client {
         stdout(&self.shell(user, command))
     }
 
+    /// A file's text, read by a call that changes nothing.
+    #[track_caller]
+    pub(crate) fn output_of_reading(&self, user: &str, path: &str) -> String {
+        let read = self.call(user, "read_file", &json!({ "path": path }));
+        expect_state(&read, "succeeded");
+        read["output"]["content"].as_str().unwrap_or_else(|| panic!("{read:#}")).to_owned()
+    }
+
     /// Starts a shell command without waiting; answers with its ref, when it runs.
     #[track_caller]
     pub(crate) fn start_shell(&self, user: &str, command: &str) -> String {

@@ -1,16 +1,18 @@
 //! `toolcell call`: an agent's call.
 
-use super::context::{Backend, backend, load, only_result, request};
+use super::context::{Backend, backend, load, only_result, query, request};
+use super::which::activity;
 use crate::cli::{CallArgs, ConfigArgs};
+use crate::client::Server;
 use crate::failure::{EXIT_ASKING, EXIT_DENIED, EXIT_FAILED, EXIT_TIMED_OUT, Failure};
-use crate::logging;
+use crate::{logging, progress};
 use serde_json::Value;
 use std::io::Read;
 use std::process::ExitCode;
 use std::time::Duration;
 use toolcell_model::TenantId;
 use toolcell_runtime::{BatchRequest, Runtime};
-use toolcell_server::wire;
+use toolcell_server::{InProcess, wire};
 
 /// An embedded call has no server to ask again: it waits for its end.
 const LONGEST: Duration = Duration::from_secs(24 * 3600 + 60);
@@ -20,10 +22,16 @@ pub(crate) async fn run(config: &ConfigArgs, args: CallArgs) -> Result<ExitCode,
     let config = load(config)?;
     let input = input(&args.call.input)?;
     let body = request(&args.call.context, args.id.as_deref(), &args.call.tool, input);
-    let batch = match backend(config, &args.call.context).await? {
-        Backend::Server(server) => server.post("/v1/calls", &body).await?.json().await?,
+    let whose = query(&args.call.context);
+    let batch = match backend(config, &args.call.context.server).await? {
+        Backend::Server(server) => {
+            let posted = async { server.post("/v1/calls", &body).await?.json().await };
+            progress::while_waiting(posted, async || activity(&server, &whose).await).await?
+        }
         Backend::Embedded(runtime) => {
-            let done = submit_here(&runtime, &body).await;
+            let here = Server::Here(InProcess::new(runtime.clone()));
+            let done =
+                progress::while_waiting(submit_here(&runtime, &body), async || activity(&here, &whose).await).await;
             runtime.shutdown().await;
             done?
         }

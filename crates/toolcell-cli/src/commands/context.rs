@@ -1,6 +1,7 @@
 //! What `run` and `call` share: the configuration, and who does the call.
 
-use crate::cli::{ConfigArgs, ContextArgs};
+use super::which::encoded;
+use crate::cli::{ConfigArgs, ContextArgs, ServerArgs};
 use crate::client::Server;
 use crate::failure::Failure;
 use serde_json::{Value, json};
@@ -29,16 +30,27 @@ fn usual_file() -> Option<PathBuf> {
 }
 
 /// `--server`, else the server that holds the data directory, else this process.
-pub(crate) async fn backend(config: Config, context: &ContextArgs) -> Result<Backend, Failure> {
-    if let Some(url) = &context.server {
+pub(crate) async fn backend(config: Config, args: &ServerArgs) -> Result<Backend, Failure> {
+    if let Some(url) = &args.server {
         let own_key = || std::fs::read_to_string(admin_key_path(&config.data_dir)).ok();
-        let key = context.key.clone().or_else(own_key).map(|key| key.trim().to_owned());
+        let key = args.key.clone().or_else(own_key).map(|key| key.trim().to_owned());
         return Ok(Backend::Server(Server::at(url, key)?));
     }
     if let Some(server) = Server::of_data_dir(&config.data_dir).await {
         return Ok(Backend::Server(server));
     }
     Ok(Backend::Embedded(Runtime::open(config, Role::Embedded).await?))
+}
+
+/// The query that names the slot of a call.
+pub(crate) fn query(context: &ContextArgs) -> String {
+    let mut query = format!("agent={}", encoded(&context.agent));
+    for (name, value) in [("user", &context.user), ("session", &context.session)] {
+        if let Some(value) = value {
+            query.push_str(&format!("&{name}={}", encoded(value)));
+        }
+    }
+    query
 }
 
 /// A request with one call.

@@ -20,7 +20,7 @@ pub(crate) async fn run(config: &ConfigArgs, args: ExplainArgs) -> Result<ExitCo
         "tool": args.call.tool,
         "input": input(&args.call.input)?,
     });
-    let explanation = match backend(config, context).await? {
+    let explanation = match backend(config, &context.server).await? {
         Backend::Server(server) => server.post("/v1/permissions/explain", &body).await?.json().await?,
         Backend::Embedded(runtime) => {
             let explained = explain_here(&runtime, &body).await;

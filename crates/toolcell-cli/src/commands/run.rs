@@ -1,13 +1,14 @@
 //! `toolcell run`: a person's own command. Output streams live, the exit code passes through.
 
 use super::call::batch_request;
-use super::context::{Backend, backend, load, only_result, request};
+use super::context::{Backend, backend, load, only_result, query, request};
+use super::which::activity;
 use crate::cli::{ConfigArgs, RunArgs};
 use crate::client::{Answer, Server};
 use crate::failure::{
     EXIT_ASKING, EXIT_DENIED, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_NOT_FOUND, EXIT_TIMED_OUT, Failure,
 };
-use crate::logging;
+use crate::{logging, progress};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
@@ -18,7 +19,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use toolcell_model::CallRef;
 use toolcell_runtime::{LiveOutput, Runtime, Stream};
-use toolcell_server::wire;
+use toolcell_server::{InProcess, wire};
 
 const LONGEST: Duration = Duration::from_secs(24 * 3600 + 60);
 /// A person's command may take as long as a call may.
@@ -38,18 +39,19 @@ pub(crate) async fn run(config: &ConfigArgs, args: RunArgs) -> Result<ExitCode, 
         }
     }
     let body = request(&args.context, None, "execute", input);
-    let result = match backend(config, &args.context).await? {
+    let whose = query(&args.context);
+    let result = match backend(config, &args.context.server).await? {
         Backend::Server(server @ Server::Socket(_)) => {
             let answer = server.post("/operator/run", &body).await?;
-            if answer.is_success() { follow(answer).await? } else { answer.json().await? }
+            if answer.is_success() { follow(answer, &server, &whose).await? } else { answer.json().await? }
         }
-        Backend::Server(server @ Server::Address { .. }) => {
+        Backend::Server(server @ (Server::Address { .. } | Server::Here(_))) => {
             let batch = server.post("/v1/calls", &body).await?.json().await?;
             print_whole(&batch)?;
             batch
         }
         Backend::Embedded(runtime) => {
-            let done = run_here(&runtime, &body).await;
+            let done = run_here(&runtime, &body, &whose).await;
             runtime.shutdown().await;
             done?
         }
@@ -74,7 +76,7 @@ fn read_stdin() -> Result<String, Failure> {
     Ok(text)
 }
 
-async fn run_here(runtime: &Runtime, body: &Value) -> Result<Value, Failure> {
+async fn run_here(runtime: &Runtime, body: &Value, whose: &str) -> Result<Value, Failure> {
     let (live, mut pieces) = mpsc::channel::<LiveOutput>(LIVE_PIECES);
     let mut request = batch_request(body, true)?;
     request.live = Some(live);
@@ -84,10 +86,19 @@ async fn run_here(runtime: &Runtime, body: &Value) -> Result<Value, Failure> {
     let mut hang_up = signal(SignalKind::hangup()).map_err(failed)?;
     let batch = runtime.submit(request).await?;
     let (id, calls) = (batch.id.clone(), batch.calls.clone());
+    let here = Server::Here(InProcess::new(runtime.clone()));
+    let mut quiet = true;
     loop {
+        let next = async {
+            let look = async || if quiet { activity(&here, whose).await } else { None };
+            progress::while_waiting(pieces.recv(), look).await
+        };
         tokio::select! {
-            piece = pieces.recv() => match piece {
-                Some(piece) => print_piece(piece.stream == Stream::Stderr, &piece.data)?,
+            piece = next => match piece {
+                Some(piece) => {
+                    quiet = false;
+                    print_piece(piece.stream == Stream::Stderr, &piece.data)?;
+                }
                 None => break,
             },
             _ = interrupt.recv() => cancel_all(runtime, &calls),
@@ -108,10 +119,12 @@ fn cancel_all(runtime: &Runtime, calls: &[CallRef]) {
 }
 
 /// Prints what comes line by line; the last line is the batch.
-async fn follow(mut answer: Answer) -> Result<Value, Failure> {
+async fn follow(mut answer: Answer, server: &Server, whose: &str) -> Result<Value, Failure> {
     let mut buffer: Vec<u8> = Vec::new();
     let broken = |why: &str| Failure::new("the server's answer broke off", why);
-    while let Some(piece) = answer.piece().await? {
+    // What takes long before the first output is the image and the workspace.
+    let mut next = progress::while_waiting(answer.piece(), async || activity(server, whose).await).await?;
+    while let Some(piece) = next {
         buffer.extend_from_slice(&piece);
         while let Some(end) = buffer.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = buffer.drain(..=end).collect();
@@ -125,6 +138,7 @@ async fn follow(mut answer: Answer) -> Result<Value, Failure> {
                 None => return Ok(json),
             }
         }
+        next = answer.piece().await?;
     }
     Err(broken("it ended before the command did"))
 }

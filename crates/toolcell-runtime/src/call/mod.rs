@@ -11,6 +11,7 @@ use crate::error::CallError;
 use crate::inner::{Inner, lock};
 use crate::slot::{Residency, Slot};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::Sender;
 use tokio_util::sync::CancellationToken;
@@ -219,19 +220,26 @@ impl Inner {
         progress: &mut Progress,
     ) -> Result<Outcome, CallError> {
         let waiting = self.clock.monotonic();
-        let shared = ready.is_shared();
-        let mut place = tokio::select! {
-            entered = slot.enter(shared) => entered?,
-            () = attention.cancel.cancelled() => return Err(CallError::CancelledBeforeStart),
-        };
+        let mut shared = ready.is_shared();
+        let writes = changes_files(&ready.parsed);
         // Not cancelled halfway: a container in the making is finished, and is there for the next call.
-        let residency = loop {
+        let (place, residency) = loop {
+            let place = tokio::select! {
+                entered = slot.enter(shared) => entered?,
+                () = attention.cancel.cancelled() => return Err(CallError::CancelledBeforeStart),
+            };
             match self.acquire(slot, &place, &agent.spec, &agent.setup, agent.idle_timeout).await? {
-                Some(residency) => break residency,
-                None => {
+                Some(residency) if writes && residency.save_failed.load(Ordering::Acquire) => {
+                    // The window of unsaved changes is bounded: first what is there, then more. Not in its place: while
+                    // it waits for the store, calls that only read go on.
                     drop(place);
-                    place = slot.enter(false).await?;
+                    tokio::select! {
+                        saved = self.save_in_time(&residency) => saved?,
+                        () = attention.cancel.cancelled() => return Err(CallError::CancelledBeforeStart),
+                    }
                 }
+                Some(residency) => break (place, residency),
+                None => shared = false,
             }
         };
         progress.timing.acquire = millis(self.clock.monotonic().saturating_duration_since(waiting));
@@ -253,7 +261,8 @@ impl Inner {
                 return Err(error);
             }
         };
-        let saved = self.save_as_configured(slot, &residency, change).await;
+        // What only reads waits for no store; what it says is saved is what is.
+        let saved = if writes { self.save_as_configured(slot, &residency, change).await } else { Ok(()) };
         progress.slot = Some(self.slot_report(slot, &residency, restored_from, change));
         let mut outcome = outcome;
         if let Err(error) = saved {
@@ -274,10 +283,6 @@ impl Inner {
         let Ready { parsed, clearance, .. } = ready;
         let Placed { residency, permissions, .. } = placed;
         let changes_files = changes_files(&parsed);
-        if changes_files && residency.save_failed.load(std::sync::atomic::Ordering::Acquire) {
-            // The window of unsaved changes is bounded: first what is there, then more.
-            self.save(residency, residency.changes()).await?;
-        }
         let described = parsed.described();
         let described = DescribedCall::new(&described, context, permissions.shell());
         let real = self.real_paths(residency, &described).await?;
@@ -413,14 +418,14 @@ impl Inner {
             Durable::No
         } else if self.snapshots.keeps_nothing() {
             Durable::NoStore
-        } else if contains {
+        } else if contains && self.snapshots.store().is_durable() {
             Durable::Yes
         } else {
             Durable::No
         };
         SlotReport {
             key: slot.key.clone(),
-            scope: slot.scope,
+            scope: slot.scope(),
             ephemeral: slot.is_ephemeral(),
             generation: saved.generation,
             restored_from,

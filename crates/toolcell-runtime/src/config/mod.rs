@@ -163,6 +163,14 @@ pub struct SnapshotsConfig {
     pub max_lag_ms: u64,
     /// The tools stand still while a snapshot reads.
     pub quiesce: bool,
+    /// Longest time of one request to the store; a later answer counts as none.
+    pub timeout_ms: u64,
+    /// Snapshots of a slot that are kept; the newest one always is.
+    pub keep_last: u32,
+    /// None that is older is kept.
+    pub keep_age_ms: Option<u64>,
+    /// Only as many are kept as need at most this much of the store.
+    pub keep_bytes: Option<ByteSize>,
     /// 64 hex digits; names of stored content derive from it. Made at first start if absent.
     pub id_secret: Option<IdSecret>,
     /// What is stored is encrypted, if there is a key.
@@ -182,6 +190,10 @@ impl Default for SnapshotsConfig {
             durability: Durability::Lazy,
             max_lag_ms: 2000,
             quiesce: false,
+            timeout_ms: 60_000,
+            keep_last: 10,
+            keep_age_ms: None,
+            keep_bytes: None,
             id_secret: None,
             encryption: EncryptionConfig::default(),
             s3: S3Section::default(),

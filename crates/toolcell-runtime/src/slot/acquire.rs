@@ -17,20 +17,21 @@ use std::time::Duration;
 use toolcell_lease::{Lease, LeaseError};
 use toolcell_model::{FencingToken, ScopeKey, SnapshotId};
 use toolcell_sandbox::{Attached, CreateRequest, Image, Sandbox, SandboxSpec};
-use toolcell_snapshot::{HeadWriter, SlotIndex, StampError};
+use toolcell_snapshot::{HeadWriter, RestoreError, SlotIndex, StampError};
 use toolcell_state::Binding;
 
 /// How often a stamp that found a higher token is tried with a higher floor.
 const STAMP_ATTEMPTS: usize = 3;
 
 /// The right to a slot, proven at its head.
-struct Held {
-    lease: Lease,
-    writer: HeadWriter,
+#[derive(Debug)]
+pub(crate) struct Held {
+    pub(crate) lease: Lease,
+    pub(crate) writer: HeadWriter,
     /// The workspace's directory is this acquisition's, complete, and newer than the head.
     workspace_is_ours: bool,
     /// The container that was bound to it, if it may still run.
-    container: Option<Binding>,
+    pub(crate) container: Option<Binding>,
 }
 
 /// What to make resident.
@@ -68,7 +69,10 @@ impl Inner {
             }
             *place = None;
         }
+        let fetching = self.doing(&slot.key, "fetching the image");
         let image = self.provider.image(&spec.image).await.map_err(CallError::Sandbox)?;
+        drop(fetching);
+        let _starting = self.doing(&slot.key, "starting a container");
         let plan = Plan { spec, setup, image, idle_timeout };
         let residency = Arc::new(self.begin_residency(slot, &plan).await?);
         if let Err(error) = self.project(&residency, setup).await {
@@ -111,7 +115,7 @@ impl Inner {
     }
 
     /// Lease and stamp; or, after a restart, the lease and the head that this instance left behind.
-    async fn hold(&self, slot: &Slot) -> Result<Held, CallError> {
+    pub(crate) async fn hold(&self, slot: &Slot) -> Result<Held, CallError> {
         if slot.is_ephemeral() {
             // The lock file goes with each lease; the scratch head remembers the token.
             let floor = self.scratch.head(&slot.key).await.map_err(CallError::Head)?;
@@ -142,6 +146,12 @@ impl Inner {
                     give_back(lease, slot).await;
                     attempt += 1;
                 }
+                // It may arrive yet: a later acquisition stamps above it.
+                Err(StampError::InDoubt(_)) if attempt < STAMP_ATTEMPTS => {
+                    floor = floor.max(lease.token());
+                    give_back(lease, slot).await;
+                    attempt += 1;
+                }
                 Err(error) => {
                     give_back(lease, slot).await;
                     return Err(CallError::Stamp(error));
@@ -161,6 +171,14 @@ impl Inner {
         };
         let writer = self.snapshots.resume(&slot.tenant, &slot.key, binding.token, binding.acquisition).await;
         match writer {
+            Ok(_) if self.is_deleted(slot).await? => {
+                // A deletion that got no further than its head: what is here goes, too.
+                self.provider.remove(&binding.container).await.map_err(CallError::Sandbox)?;
+                self.forget_binding(&slot.key, &lease).await;
+                self.remove_workspace(slot).await;
+                give_back(lease, slot).await;
+                Ok(None)
+            }
             Ok(writer) => {
                 let workspace_is_ours = binding.restored && self.workspaces.is_newest(&slot.key).await;
                 Ok(Some(Held { lease, writer, workspace_is_ours, container: Some(binding) }))
@@ -183,6 +201,11 @@ impl Inner {
                 Err(CallError::Stamp(error))
             }
         }
+    }
+
+    async fn is_deleted(&self, slot: &Slot) -> Result<bool, CallError> {
+        let head = self.snapshots.head(&slot.key).await.map_err(CallError::Head)?;
+        Ok(head.is_some_and(|head| head.deleted))
     }
 
     async fn make_container(
@@ -295,8 +318,12 @@ impl Inner {
             return Ok((SlotIndex::empty(), None, !content.is_empty()));
         };
         let sink = GuestSink::begin(link, &spec.persist).map_err(CallError::Sandbox)?;
-        let receipt = self.snapshots.restore(&slot.key, snapshot, &spec.persist, &sink).await;
-        let receipt = receipt.map_err(CallError::Restore)?;
+        let restoring = self.doing(&slot.key, "restoring the workspace");
+        let receipt = self.snapshots.restore_with(&slot.key, snapshot, &spec.persist, &sink, &restoring).await;
+        let receipt = match receipt {
+            Ok(receipt) => receipt,
+            Err(source) => return Err(self.restore_failed(slot, source).await),
+        };
         tracing::info!(
             slot = slot.key.as_str(),
             snapshot = %snapshot,
@@ -307,8 +334,14 @@ impl Inner {
         );
         let source = GuestSource::new(link, &spec.persist, false);
         let index = self.snapshots.index_after_restore(&slot.key, snapshot, &spec.persist, &source).await;
-        let index = index.map_err(CallError::Restore)?;
+        let index = index.map_err(|source| CallError::Restore { slot: slot.key.clone(), offer: None, source })?;
         Ok((index, Some(snapshot), false))
+    }
+
+    /// Where the snapshot itself is damaged, names one that is not; nothing older is ever used unasked.
+    async fn restore_failed(&self, slot: &Slot, source: RestoreError) -> CallError {
+        let offer = self.offer_older(&slot.key, source.kind()).await;
+        CallError::Restore { slot: slot.key.clone(), offer, source }
     }
 
     /// Goes on with a workspace that is newer than the head, and saves it before a call runs.

@@ -12,10 +12,10 @@ pub(crate) mod stop;
 pub(crate) use residency::Residency;
 
 use crate::error::CallError;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use tokio::sync::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock};
-use toolcell_model::{IsolationScope, ScopeKey, ScopeTuple, TenantId};
+use toolcell_model::{IsolationScope, ScopeKey, TenantId};
 
 /// Calls that wait for one slot; one more ends `slot_busy`.
 pub(crate) const MAX_WAITING: usize = 64;
@@ -25,9 +25,10 @@ pub(crate) const MAX_WAITING: usize = 64;
 pub(crate) struct Slot {
     pub(crate) key: ScopeKey,
     pub(crate) tenant: TenantId,
-    pub(crate) scope: IsolationScope,
-    /// `None`: ephemeral, for one batch, never persisted.
-    pub(crate) tuple: Option<ScopeTuple>,
+    /// Unknown until a call or the listing says it: a key alone does not tell.
+    scope: OnceLock<IsolationScope>,
+    /// For one batch, never persisted.
+    ephemeral: bool,
     gate: Arc<RwLock<()>>,
     waiting: AtomicUsize,
     used: AtomicBool,
@@ -54,21 +55,23 @@ impl Place {
 }
 
 impl Slot {
-    pub(crate) fn persisted(tuple: ScopeTuple) -> Self {
-        let (key, tenant, scope) = (tuple.key(), tuple.tenant().clone(), tuple.scope());
-        Self::new(key, tenant, scope, Some(tuple))
+    /// Of this key and owner; what it stands for may be told later.
+    pub(crate) fn persisted(key: ScopeKey, tenant: TenantId) -> Self {
+        Self::new(key, tenant, false)
     }
 
     pub(crate) fn ephemeral(tenant: TenantId, scope: IsolationScope) -> Result<Self, getrandom::Error> {
-        Ok(Self::new(ScopeKey::ephemeral()?, tenant, scope, None))
+        let slot = Self::new(ScopeKey::ephemeral()?, tenant, true);
+        slot.tell_scope(scope);
+        Ok(slot)
     }
 
-    fn new(key: ScopeKey, tenant: TenantId, scope: IsolationScope, tuple: Option<ScopeTuple>) -> Self {
+    fn new(key: ScopeKey, tenant: TenantId, ephemeral: bool) -> Self {
         Self {
             key,
             tenant,
-            scope,
-            tuple,
+            scope: OnceLock::new(),
+            ephemeral,
             gate: Arc::default(),
             waiting: AtomicUsize::new(0),
             used: AtomicBool::new(false),
@@ -82,7 +85,16 @@ impl Slot {
     }
 
     pub(crate) fn is_ephemeral(&self) -> bool {
-        self.tuple.is_none()
+        self.ephemeral
+    }
+
+    /// The key is a hash over it, so that it is always the same.
+    pub(crate) fn tell_scope(&self, scope: IsolationScope) {
+        self.scope.get_or_init(|| scope);
+    }
+
+    pub(crate) fn scope(&self) -> IsolationScope {
+        self.scope.get().copied().unwrap_or_default()
     }
 
     /// Waits for this call's turn, in order. Cancel safe.

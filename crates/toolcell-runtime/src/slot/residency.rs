@@ -55,6 +55,8 @@ pub(crate) struct Residency {
     pub(crate) saving_scheduled: AtomicBool,
     /// The last save failed: the next changing call saves first, or fails, instead of widening the window.
     pub(crate) save_failed: AtomicBool,
+    /// Snapshots that this holder has committed.
+    commits: AtomicU64,
     /// Somebody else has the slot; nothing may run here any more.
     lost: AtomicBool,
     /// The guest does not answer any more.
@@ -109,6 +111,7 @@ impl Residency {
             changing: AtomicUsize::new(0),
             saving_scheduled: AtomicBool::new(false),
             save_failed: AtomicBool::new(false),
+            commits: AtomicU64::new(0),
             lost: AtomicBool::new(false),
             broken: AtomicBool::new(false),
             restored_from: Mutex::new(restored_from),
@@ -162,6 +165,15 @@ impl Residency {
 
     pub(crate) fn take_restored_from(&self) -> Option<SnapshotId> {
         lock(&self.restored_from).take()
+    }
+
+    /// Snapshots that this holder has committed.
+    pub(crate) fn commits(&self) -> u64 {
+        self.commits.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn note_commit(&self) {
+        self.commits.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(crate) fn touch(&self, now: Instant) {

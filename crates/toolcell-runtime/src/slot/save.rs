@@ -29,15 +29,18 @@ impl Inner {
             // Another holder's, or being taken apart: what is there now must not become the newest snapshot.
             return Err(CallError::LeaseLost);
         }
+        let slot = saver.writer.slot().clone();
+        let saving = self.doing(&slot, "saving the workspace");
         let until = residency.changes();
         let saver = &mut *saver;
         let source = residency.source(self.config.snapshots.quiesce);
-        let taken = self.snapshots.snapshot(
+        let taken = self.snapshots.snapshot_with(
             &mut saver.writer,
             &mut saver.index,
             &source,
             &residency.roots,
             &residency.image.id,
+            &saving,
         );
         let receipt = match taken.await {
             Ok(receipt) => receipt,
@@ -54,6 +57,7 @@ impl Inner {
         if !receipt.unchanged && !self.snapshots.keeps_nothing() {
             let noted = self.state.note_generation(saver.writer.slot(), receipt.generation).await;
             noted.map_err(CallError::State)?;
+            residency.note_commit();
         }
         residency.save_failed.store(false, Ordering::Release);
         saved.snapshot = receipt.snapshot;
@@ -61,6 +65,14 @@ impl Inner {
         saved.changes = until;
         residency.set_saved(saved);
         Ok(())
+    }
+
+    /// Saves what is there, for a call that may not add to it before; it does not wait longer than for a held slot. What
+    /// was begun by then counts if it counts.
+    pub(crate) async fn save_in_time(&self, residency: &Residency) -> Result<(), CallError> {
+        let limit = Duration::from_millis(self.config.lease.wait_ms);
+        let saved = tokio::time::timeout(limit, self.save(residency, residency.changes())).await;
+        saved.unwrap_or(Err(CallError::SaveOverdue { waited: limit }))
     }
 
     /// With `lazy`, makes sure that a task saves within the lag; it goes on for as long as there is something to save.
@@ -88,8 +100,12 @@ impl Inner {
             if !residency.is_usable() {
                 return;
             }
+            let began = self.clock.monotonic();
             let saved = self.save(residency, residency.changes_so_far()).await;
-            wait = if saved.is_ok() { lag } else { (wait * 2).max(FIRST_PAUSE).min(LONGEST_PAUSE) };
+            // What changed during the save waits since then, not since its end.
+            let took = self.clock.monotonic().saturating_duration_since(began);
+            wait =
+                if saved.is_ok() { lag.saturating_sub(took) } else { (wait * 2).max(FIRST_PAUSE).min(LONGEST_PAUSE) };
             if let Err(error) = saved {
                 tracing::error!(
                     slot = slot.key.as_str(),

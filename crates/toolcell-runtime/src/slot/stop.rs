@@ -17,6 +17,14 @@ impl Inner {
     pub(crate) async fn stop_residency(&self, slot: &Slot, residency: &Residency) -> Result<(), CallError> {
         if !slot.is_ephemeral() {
             self.save(residency, residency.changes()).await?;
+            self.collect_at_stop(residency).await;
+        }
+        self.take_apart(slot, residency).await
+    }
+
+    /// Removes the binding, the container and the directory, and releases. The head has what is worth keeping of it.
+    pub(crate) async fn take_apart(&self, slot: &Slot, residency: &Residency) -> Result<(), CallError> {
+        if !slot.is_ephemeral() {
             self.unbind(slot, residency).await?;
         }
         // From here on the workspace is taken apart, and must never be saved or run in again.
@@ -47,11 +55,11 @@ impl Inner {
     }
 
     /// Before a workspace's directory may go: a binding that outlives it would pass an empty one off as the newest.
-    async fn unbind(&self, slot: &Slot, residency: &Residency) -> Result<(), CallError> {
+    pub(crate) async fn unbind(&self, slot: &Slot, residency: &Residency) -> Result<(), CallError> {
         self.state.remove_binding(&slot.key, residency.acquisition).await.map(|_| ()).map_err(CallError::State)
     }
 
-    pub(super) async fn remove_workspace(&self, slot: &Slot) {
+    pub(crate) async fn remove_workspace(&self, slot: &Slot) {
         if let Err(error) = self.workspaces.remove(&slot.key).await {
             tracing::warn!(slot = slot.key.as_str(), %error, "a workspace's directory stays behind");
         }
@@ -84,35 +92,41 @@ impl Inner {
                 () = tokio::time::sleep(IDLE_LOOK) => {}
                 () = self.stopping.cancelled() => return,
             }
-            for slot in self.known_slots() {
-                self.stop_if_idle(&slot).await;
-            }
+            // Side by side: one whose store does not answer holds up no other.
+            let looked = self.known_slots().into_iter().map(|slot| {
+                let inner = &self;
+                async move { inner.stop_if_idle(&slot).await }
+            });
+            futures_util::future::join_all(looked).await;
             self.forget_empty_slots();
         }
     }
 
     async fn stop_if_idle(&self, slot: &Slot) {
-        let is_idle = match slot.residency.try_lock().as_deref() {
-            Ok(Some(residency)) => {
-                self.clock.monotonic().saturating_duration_since(residency.last_active()) >= residency.idle_timeout
-            }
-            Ok(None) | Err(_) => false,
-        };
-        if !is_idle {
+        let Ok(Some(residency)) = slot.residency.try_lock().map(|residency| residency.clone()) else { return };
+        let is_idle =
+            || self.clock.monotonic().saturating_duration_since(residency.last_active()) >= residency.idle_timeout;
+        if !is_idle() {
             return;
         }
-        let Some(place) = slot.enter_if_quiet() else { return };
-        tracing::info!(slot = slot.key.as_str(), "idle: saving and stopping");
-        if let Err(error) = self.stop_slot(slot, &place).await {
+        if let Err(error) = self.stop_idle(slot, &residency, is_idle).await {
             tracing::error!(
                 slot = slot.key.as_str(),
                 error = crate::error::chain(&error),
                 "an idle slot could not be stopped; its workspace stays in its container"
             );
-            if let Ok(Some(residency)) = slot.residency.try_lock().as_deref() {
-                // Not again before another idle time has passed.
-                residency.touch(self.clock.monotonic());
-            }
+            // Not again before another idle time has passed.
+            residency.touch(self.clock.monotonic());
         }
+    }
+
+    /// Saves before it takes the place: a store that is slow or gone keeps no call out.
+    async fn stop_idle(&self, slot: &Slot, residency: &Residency, is_idle: impl Fn() -> bool) -> Result<(), CallError> {
+        if !slot.is_ephemeral() && residency.is_usable() {
+            self.save(residency, residency.changes()).await?;
+        }
+        let Some(place) = slot.enter_if_quiet().filter(|_| is_idle()) else { return Ok(()) };
+        tracing::info!(slot = slot.key.as_str(), "idle: saving and stopping");
+        self.stop_slot(slot, &place).await
     }
 }

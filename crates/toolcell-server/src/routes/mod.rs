@@ -7,6 +7,8 @@ mod operator;
 mod output;
 mod permissions;
 mod sessions;
+mod slots;
+mod snapshots;
 
 use crate::auth::{Gate, check};
 use crate::problem::Problem;
@@ -35,6 +37,17 @@ pub(crate) fn router(runtime: Runtime, gate: Gate) -> Router {
         .route("/v1/batches/{batch}", get(batches::show))
         .route("/v1/sessions/{session}/permissions", get(sessions::show).put(sessions::change))
         .route("/v1/permissions/explain", post(permissions::explain))
+        .route("/v1/activity", get(slots::activity))
+        .route("/v1/slots", get(slots::list).post(slots::make))
+        .route("/v1/slots/{key}", get(slots::show).delete(slots::delete))
+        .route("/v1/slots/{key}/snapshot", post(slots::snapshot))
+        .route("/v1/slots/{key}/stop", post(slots::stop))
+        .route("/v1/slots/{key}/gc", post(snapshots::gc))
+        .route("/v1/slots/{key}/verify", post(snapshots::verify))
+        .route("/v1/slots/{key}/restore", post(snapshots::restore))
+        .route("/v1/slots/{key}/fork", post(snapshots::fork))
+        .route("/v1/slots/{key}/snapshots", get(snapshots::history))
+        .route("/v1/slots/{key}/archive", get(snapshots::export).put(snapshots::import))
         .route("/operator/run", post(operator::run))
         .route_layer(middleware::from_fn_with_state(gate, check))
         .fallback(no_endpoint)

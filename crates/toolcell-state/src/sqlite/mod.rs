@@ -186,6 +186,10 @@ impl StateStore for SqliteStore {
         blocking("listing slots", move || slots::list(&lister, cursor.as_ref(), limit)).await
     }
 
+    async fn slot(&self, key: &ScopeKey) -> Result<Option<SlotRecord>, StateError> {
+        slots::one(&self.reader, key)
+    }
+
     async fn note_generation(&self, key: &ScopeKey, generation: Generation) -> Result<(), StateError> {
         slots::note_generation(&self.writer, key, generation)?;
         self.durable().await

@@ -53,6 +53,18 @@ pub(super) fn list(reader: &Reader, cursor: Option<&Cursor>, limit: usize) -> Re
     Ok(Page { items, next })
 }
 
+pub(super) fn one(reader: &Reader, key: &ScopeKey) -> Result<Option<SlotRecord>, StateError> {
+    reader.with(|connection| {
+        connection
+            .prepare_cached(
+                "SELECT s.slot, s.tuple, s.created_at, s.last_used_at, g.generation FROM slots s \
+                 LEFT JOIN generations g ON g.slot = s.slot WHERE s.slot = ?1",
+            )
+            .and_then(|mut select| select.query_row([key.as_str()], slot).optional())
+            .map_err(|error| map(error, format!("reading slot {key}")))
+    })
+}
+
 fn slot(row: &Row<'_>) -> rusqlite::Result<SlotRecord> {
     let no_tuple = || rusqlite::Error::FromSqlConversionFailure(1, Type::Text, "no scope".into());
     Ok(SlotRecord {

@@ -202,7 +202,9 @@ pub async fn slots_are_listed_page_by_page(harness: Harness) {
         assert_eq!(found, expected);
     }
     let gone = &expected[0].0;
+    assert_eq!(store.slot(gone).await.unwrap().map(|slot| slot.key).as_ref(), Some(gone));
     assert!(store.remove_slot(gone).await.unwrap());
+    assert_eq!(store.slot(gone).await.unwrap(), None);
     assert!(!store.remove_slot(gone).await.unwrap());
     assert!(store.slots(None, 9).await.unwrap().items.iter().all(|slot| slot.key != *gone));
 }

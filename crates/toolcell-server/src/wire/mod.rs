@@ -1,5 +1,8 @@
 //! Requests and results as JSON.
 
+pub mod slots;
+pub mod snapshots;
+
 use crate::problem::Problem;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
