@@ -30,15 +30,7 @@ fn with_quiesce_files_that_belong_together_are_of_one_moment() {
         if more >= 5 { Ok(()) } else { Err(format!("{more}")) }
     });
     // The host dies: what is left is the store, and the secret that opens it.
-    cell.kill();
-    cell.docker.remove(&cell.container());
-    for entry in std::fs::read_dir(cell.data_dir()).unwrap().flatten() {
-        match entry.file_name().to_str().unwrap() {
-            "snapshots" | "id_secret" => {}
-            _ if entry.file_type().unwrap().is_dir() => std::fs::remove_dir_all(entry.path()).unwrap(),
-            _ => std::fs::remove_file(entry.path()).unwrap(),
-        }
-    }
+    cell.lose_all_but_the_store();
     cell.serve();
     let values = cell.output_of("alice", "cat ??? | fold -w 8");
     let values: Vec<u64> = values.lines().map(|value| value.parse().unwrap()).collect();

@@ -38,13 +38,14 @@ const FOR_TESTS_ONLY: &str = "toolcell-testkit";
 /// Tests the program as a whole, so it may know every crate; no crate may know it.
 const TESTS: &str = "toolcell-tests";
 
-/// Libraries that are one crate's secret: whoever else needs them goes through that crate.
-const ONE_OWNER: [(&str, &str); 5] = [
-    ("axum", "toolcell-server"),
-    ("bollard", "toolcell-sandbox"),
-    ("clap", "toolcell-cli"),
-    ("fastcdc", "toolcell-snapshot"),
-    ("rusqlite", "toolcell-state"),
+/// Libraries that are their crate's secret: whoever else needs them goes through that crate. A store of snapshots in a
+/// database is another thing than the state in one, and a service that tests fake is no face of ours.
+const OWNERS: [(&str, &[&str]); 5] = [
+    ("axum", &["toolcell-server", "toolcell-testkit"]),
+    ("bollard", &["toolcell-sandbox"]),
+    ("clap", &["toolcell-cli"]),
+    ("fastcdc", &["toolcell-snapshot"]),
+    ("rusqlite", &["toolcell-state", "toolcell-snapshot"]),
 ];
 
 /// Crates that know no async.
@@ -95,12 +96,12 @@ fn violations(package: &str, edges: &[Edge]) -> Vec<String> {
         } else if ours && package != TESTS && !row.is_some_and(|may| may.contains(&to.as_str())) {
             let kind = if *dev { "in its tests" } else { "" };
             wrong.push(format!("{from} must not know {to} {kind}; see the code map in ARCHITECTURE.md"));
-        } else if let Some((_, owner)) = ONE_OWNER.iter().find(|(library, _)| library == to)
+        } else if let Some((_, owners)) = OWNERS.iter().find(|(library, _)| library == to)
             && !dev
-            && from != owner
+            && !owners.contains(&from.as_str())
             && package != TESTS
         {
-            wrong.push(format!("{from} depends on {to}, which only {owner} may: go through it"));
+            wrong.push(format!("{from} depends on {to}, which only {} may: go through it", owners.join(" and ")));
         } else if to.starts_with("tokio") && !dev && SYNCHRONOUS.contains(&from.as_str()) {
             wrong.push(format!("{from} depends on {to}, and knows no async"));
         }

@@ -158,6 +158,7 @@ impl Cell {
         for container in self.containers() {
             self.docker.remove(&container);
         }
+        unmount_all(&self.data_dir());
         match std::fs::remove_dir_all(self.data_dir().join("slots")) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => panic!("the slots stay: {error}"),
             Ok(()) | Err(_) => {}

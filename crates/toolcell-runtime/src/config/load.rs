@@ -226,9 +226,15 @@ fn located(text: &str, error: &toml::de::Error) -> String {
     let line = before.matches('\n').count() + 1;
     let shown = text.lines().nth(line - 1).unwrap_or_default().trim();
     // A secret with a slip in it is still a secret.
-    let shown = shown.split_once('=').filter(|(key, _)| is_secret(key.trim())).map_or(shown, |(key, _)| key.trim());
-    let shown: String = shown.chars().take(120).collect();
+    let secret = shown.split_once('=').map(|(key, _)| key.trim()).filter(|key| is_secret(key));
+    let shown: String = secret.unwrap_or(shown).chars().take(120).collect();
+    let message = if secret.is_some() { without_value(&message) } else { message };
     format!("line {line}: `{shown}`: {message}")
+}
+
+/// What was expected, without what was found: a value of another kind is quoted in such messages.
+fn without_value(message: &str) -> String {
+    message.rsplit_once(", expected ").map_or_else(|| message.to_owned(), |(_, wanted)| format!("expected {wanted}"))
 }
 
 /// Whether a key's value is not to be shown.
@@ -257,7 +263,9 @@ fn apply(table: &mut toml::Table, variable: &str, value: &str) -> Result<(), Con
     let parsed = parsed.and_then(|mut table| table.remove("value"));
     place.insert((*last).to_owned(), parsed.unwrap_or_else(|| toml::Value::String(value.to_owned())));
     // Tried one by one, so that the error names the one variable.
-    Config::deserialize(toml::Value::Table(table.clone())).map_err(|error| wrong(one_line(&error.to_string())))?;
+    let shown = |error: &str| if is_secret(last) { without_value(error) } else { error.to_owned() };
+    Config::deserialize(toml::Value::Table(table.clone()))
+        .map_err(|error| wrong(shown(&one_line(&error.to_string()))))?;
     Ok(())
 }
 
@@ -340,6 +348,9 @@ mod tests {
             let message = error(&format!("[snapshots]\n{key} = \"0badc0de\"\n"));
             assert!(message.contains("line 2") && message.contains(key) && !message.contains("0badc0de"), "{message}");
         }
+        let variable = "TOOLCELL__SNAPSHOTS__ENCRYPTION__OLD_KEYS";
+        let message = load("", &[(variable, "0badc0de")]).unwrap_err().to_string();
+        assert!(message.contains(variable) && !message.contains("0badc0de"), "{message}");
     }
 
     #[test]

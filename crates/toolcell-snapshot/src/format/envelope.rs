@@ -6,6 +6,7 @@ use super::keys::StoreKeys;
 use crate::error::StoreError;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use std::borrow::Cow;
 
 const MAGIC: [u8; 4] = *b"TCSN";
 const PROOF_BYTES: usize = 32;
@@ -37,6 +38,15 @@ impl ObjectKind {
         match self {
             Self::Manifest => 2,
             Self::Canary | Self::Head | Self::Pin | Self::ForkNote => 1,
+        }
+    }
+
+    /// What one of an earlier version lacks at its end, encoded: fields that came later, as if they said nothing.
+    const fn lacks_since(self, version: u16) -> Option<&'static [u8]> {
+        match (self, version) {
+            // `new_bytes`: 0.
+            (Self::Manifest, 1) => Some(&[0]),
+            (Self::Manifest | Self::Canary | Self::Head | Self::Pin | Self::ForkNote, _) => None,
         }
     }
 }
@@ -90,14 +100,19 @@ pub(crate) fn decode<T: DeserializeOwned>(
         return Err(corrupt("it is another kind of object"));
     }
     let version = u16::from_le_bytes([v0, v1]);
-    if version != kind.version() || reserved != 0 {
+    let earlier = kind.lacks_since(version);
+    if (version != kind.version() && earlier.is_none()) || reserved != 0 {
         return Err(corrupt(&format!("its format version is {version}; this program reads {}", kind.version())));
     }
     // blake3::Hash compares in constant time.
     if blake3::Hash::from_slice(hash).ok() != Some(proof.of(name, body)) {
         return Err(corrupt("its proof of authenticity does not match"));
     }
-    match postcard::take_from_bytes(payload) {
+    let payload = match earlier {
+        Some(rest) => Cow::Owned([payload, rest].concat()),
+        None => Cow::Borrowed(payload),
+    };
+    match postcard::take_from_bytes(&payload) {
         Ok((value, [])) => Ok(value),
         Ok(_) => Err(corrupt("bytes follow its content")),
         Err(_) => Err(corrupt("its content cannot be decoded")),
@@ -109,6 +124,22 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a failed unwrap is the test's failure")]
     use super::*;
     use crate::error::ErrorKind;
+
+    #[test]
+    fn what_an_earlier_version_wrote_is_read() {
+        let keys = StoreKeys::new([7; 32]);
+        let write = |version: u16, value: &[u8]| {
+            let mut bytes = [&MAGIC[..], &[ObjectKind::Manifest.code(), 0], &version.to_le_bytes(), value].concat();
+            let proof = Proof::Keyed(&keys).of("a", &bytes);
+            bytes.extend_from_slice(proof.as_bytes());
+            bytes
+        };
+        let read = |bytes: &[u8]| decode::<(u8, u64)>(ObjectKind::Manifest, "a", Proof::Keyed(&keys), bytes);
+        assert_eq!(read(&write(2, &[5, 9])).unwrap(), (5, 9));
+        assert_eq!(read(&write(1, &[5])).unwrap(), (5, 0));
+        assert_eq!(read(&write(1, &[5, 9])).unwrap_err().kind(), ErrorKind::Corrupt);
+        assert_eq!(read(&write(3, &[5, 9])).unwrap_err().kind(), ErrorKind::Corrupt);
+    }
 
     #[test]
     fn any_changed_byte_or_other_name_is_noticed() {

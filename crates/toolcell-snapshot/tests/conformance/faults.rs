@@ -133,14 +133,6 @@ with_troubles!(sqlite, Some(Sqlite(tempfile::tempdir().unwrap())));
 with_troubles!(redis, Redis::new());
 with_troubles!(postgres, Postgres::new());
 
-mod s3 {
-    use super::*;
-    toolcell_testkit::snapshot_store_conformance!(
-        loses_answers,
-        Troubled::some(crate::S3::new(), Trouble::LosesFirst(1))
-    );
-}
-
 macro_rules! behind_a_network {
     ($name:ident, $make:expr) => {
         mod $name {

@@ -51,7 +51,7 @@ static KEEPERS: Mutex<Vec<Child>> = Mutex::new(Vec::new());
 /// Starts a server, says where it is, and stops it at the end of its input: when the process that started it is gone,
 /// in whatever way. An interrupt is for that process; this shell has to live on for the cleaning up.
 const KEEPER: &str = r#"trap '' INT TERM HUP
-directory=$(mktemp -d "${TMPDIR:-/tmp}/toolcell-service.XXXXXX") || exit 1
+directory=$(mktemp -d) || exit 1
 "$1" start "$directory" "$2" 2>"$directory.log" && echo ready || echo failed
 cat >/dev/null
 "$1" stop "$directory" 2>/dev/null
