@@ -253,12 +253,12 @@ fn files_of_the_configuration_are_written_at_the_first_start_and_only_then() {
     std::os::unix::fs::symlink("../secret", local.join("notes/link")).unwrap();
     let files = format!(
         "[agents.coder.files.\"README.md\"]\ntext = \"hello\\n\"\n[agents.coder.files.\"docs/notes\"]\nlocal = {:?}\n\
-         [agents.coder.files.\"/home/agent/.profile\"]\ntext = \"export SET=1\\n\"\n",
+         [agents.coder.files.\"/home/agent/settings\"]\ntext = \"export SET=1\\n\"\n",
         local.join("notes").display().to_string()
     );
     cell.configure(&format!("{BYPASS}{files}"));
     cell.serve();
-    let first = "cat README.md docs/notes/a docs/notes/deep/b ~/.profile; readlink docs/notes/link; stat -c %U docs docs/notes/a";
+    let first = "cat README.md docs/notes/a docs/notes/deep/b ~/settings; readlink docs/notes/link; stat -c %U docs docs/notes/a";
     assert_eq!(cell.output_of("alice", first), "hello\none\ntwo\nexport SET=1\n../secret\nagent\nagent\n");
     cell.output_of("alice", "rm README.md; echo mine > docs/notes/a");
     cell.stop();

@@ -118,8 +118,8 @@ impl Runtime {
         });
         inner.end_interrupted_calls().await?;
         if role == Role::Server {
-            inner.workspaces.announce().await;
             inner.remove_old_setups().await;
+            inner.workspaces.announce().await;
             inner.remove_leftovers().await?;
             inner.tasks.spawn(Arc::clone(&inner).save_what_crashes_left());
             inner.tasks.spawn(Arc::clone(&inner).stop_idle_slots());

@@ -351,11 +351,15 @@ fn a_bad_entry_fails_the_whole_restore_with_its_name() {
     bad_xattr.xattrs.push((bytes("security.capability"), bytes("x")));
     let end = |path: &str| RestoreItem::FileEnd { root: 0, path: bytes(path) };
     let hard = |path: &str, to: &str| RestoreItem::Hardlink { root: 0, path: bytes(path), to: bytes(to) };
+    let remove = |path: &str| RestoreItem::Remove { root: 0, path: bytes(path) };
     for (what, items) in [
         ("dots", vec![file("../escaped", b"x")]),
         ("dots inside", vec![dir("d"), file("d/../../escaped", b"x")]),
         ("absolute", vec![file("/tmp/escaped", b"x")]),
         ("no name", vec![file("", b"x")]),
+        ("removing the root", vec![remove("")]),
+        ("removing with dots", vec![dir("d"), remove("d/../../outside")]),
+        ("removing nothing of a root", vec![RestoreItem::Remove { root: 1, path: bytes("d") }]),
         ("NUL", vec![file("a\0b", b"x")]),
         ("through a link", vec![link("l", &out), file("l/escaped", b"x")]),
         ("directory through a link", vec![link("l", &out), dir("l/escaped")]),
@@ -380,6 +384,16 @@ fn a_bad_entry_fails_the_whole_restore_with_its_name() {
         assert_eq!(std::fs::read_dir(&outside).unwrap().count(), 0, "{what}");
         assert!(!guest.directory.path().join("escaped").exists(), "{what}");
     }
+    // A link is removed and not followed, a tree with all that is in it, and what is not there is no error.
+    std::fs::write(outside.join("stays"), "x").unwrap();
+    let tree = vec![dir("tree"), dir("tree/deep"), file("tree/deep/x", b"1"), link("l", &out), file("other", b"2")];
+    restore(&mut host, &[&root], true, tree).unwrap();
+    let removals = ["l/stays", "l", "tree", "absent", "other/below"];
+    restore(&mut host, &[&root], false, removals.map(remove).into()).unwrap();
+    let left: Vec<_> = std::fs::read_dir(&root).unwrap().flatten().map(|entry| entry.file_name()).collect();
+    assert_eq!(left, ["other"]);
+    assert!(outside.join("stays").exists());
+    std::fs::remove_file(outside.join("stays")).unwrap();
     let error = restore(&mut host, &[&root], true, vec![dir("some"), file("some/twice", b""), dir("some/twice")]);
     assert!(error.unwrap_err().message.contains("some/twice"));
     // And after all that a good one works.

@@ -33,6 +33,8 @@ pub(crate) struct Disks {
     unmount: PathBuf,
     /// Empty images by size, of which others are copies.
     templates: PathBuf,
+    /// Where the next start of a server removes what a crash leaves.
+    unfinished: PathBuf,
 }
 
 impl Disks {
@@ -51,6 +53,7 @@ impl Disks {
             mount: program("mount", "mount")?,
             unmount: program("umount", "mount")?,
             templates: data_dir.join("disks"),
+            unfinished: data_dir.join("setup"),
         };
         if !Path::new("/dev/loop-control").exists() {
             return Err("this host has no loop devices: /dev/loop-control is not there".to_owned());
@@ -62,7 +65,7 @@ impl Disks {
     async fn try_one(&self, data_dir: &Path) -> std::io::Result<()> {
         let mut random = [0; 8];
         getrandom::fill(&mut random).map_err(Error::other)?;
-        let place = data_dir.join(format!("disk-probe-{}", data_encoding::HEXLOWER.encode(&random)));
+        let place = data_dir.join("setup").join(format!("probe-{}", data_encoding::HEXLOWER.encode(&random)));
         std::fs::create_dir_all(place.join("disk"))?;
         let image = place.join("disk.img");
         let tried = async {
@@ -91,7 +94,8 @@ impl Disks {
         super::create_private(&self.templates)?;
         let mut random = [0; 8];
         getrandom::fill(&mut random).map_err(Error::other)?;
-        let unfinished = self.templates.join(format!("{}.tmp", data_encoding::HEXLOWER.encode(&random)));
+        super::create_private(&self.unfinished)?;
+        let unfinished = self.unfinished.join(data_encoding::HEXLOWER.encode(&random));
         let made = async {
             private_file(&unfinished)?.set_len(bytes)?;
             let mut command = Command::new(&self.make);

@@ -36,7 +36,9 @@ pub(crate) async fn add(
     if !kept.exists() {
         let mut random = [0; 8];
         getrandom::fill(&mut random).map_err(|error| host(&seeds)(std::io::Error::other(error)))?;
-        let fresh = seeds.join(format!("{}.tmp", data_encoding::HEXLOWER.encode(&random)));
+        // Where the next start of a server removes what a crash leaves.
+        let fresh = data_dir.join("setup").join(data_encoding::HEXLOWER.encode(&random));
+        create_private(&seeds).map_err(host(&seeds))?;
         create_private(&fresh).map_err(host(&fresh))?;
         let most = most_bytes.saturating_add(ARCHIVE_OVERHEAD_BYTES);
         let read = provider.image_archives(image, roots, &fresh, most).await.map_err(SetupError::Sandbox);

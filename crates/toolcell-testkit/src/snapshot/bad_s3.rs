@@ -117,6 +117,9 @@ async fn answer(
         | Manners::Full => {}
     }
     let key = uri.path().to_owned();
+    if method == Method::HEAD && key.trim_matches('/').split('/').count() == 1 {
+        return StatusCode::OK.into_response();
+    }
     match method {
         Method::PUT => put(&service, key, &headers, body).await,
         Method::DELETE => {

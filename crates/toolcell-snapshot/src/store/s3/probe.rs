@@ -1,6 +1,7 @@
 //! Whether a service keeps its word: services that take a condition and ignore it, or check it and then write without
 //! excluding others, are common, and with them two holders could both commit.
 
+use super::fault::{Doing, fault};
 use super::{Condition, S3Store};
 use crate::error::StoreError;
 use bytes::Bytes;
@@ -60,6 +61,9 @@ impl S3Store {
     }
 
     async fn probe_with(&self, keys: &[String]) -> Result<(), ProbeError> {
+        // Asked for by itself: some services make a bucket when something is put into it.
+        let bucket = self.client.head_bucket().bucket(&self.bucket).send().await;
+        bucket.map_err(|error| self.word(fault(&error, &self.bucket, Doing::Reading)))?;
         let [create, replace, missing, race_create, race_replace] = keys else {
             return Ok(());
         };
