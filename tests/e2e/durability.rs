@@ -160,9 +160,9 @@ fn kills(durability: &str, rounds: u64, seed: u64) {
 
 /// The longest snapshot that a log tells of.
 fn slowest_save(log: &str) -> Duration {
-    let saves = log.lines().filter(|line| line.contains(" saved slot="));
+    let saves = log.lines().filter(|line| line.contains("DEBUG saved slot="));
     saves
-        .map(|line| Duration::from_micros(Told::last(line, " saved slot=").number("duration_us")))
+        .map(|line| Duration::from_micros(Told::last(line, "DEBUG saved slot=").number("duration_us")))
         .max()
         .unwrap_or_default()
 }

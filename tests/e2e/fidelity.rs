@@ -53,7 +53,7 @@ fn everything_comes_back_and_what_was_deleted_does_not() {
     rustix::fs::chmod(workspace.join("set-id"), rustix::fs::Mode::from_raw_mode(0o6755)).unwrap();
     let mut before = describe(&workspace);
     save(&cell);
-    let told = Told::last(&cell.log(), " saved ");
+    let told = Told::last(&cell.log(), "DEBUG saved slot=");
     assert_eq!(told.number("specials"), 2, "a FIFO and a socket: {told:?}");
     // What lends an identity is not kept.
     before.get_mut(&b"set-id"[..]).unwrap().mode = 0o755;
@@ -119,7 +119,7 @@ fn soak_100_000_entries_and_a_sparse_gibibyte_come_back() {
         sparse.write_all_at(b"data", offset).unwrap();
     }
     save(&cell);
-    let told = Told::last(&cell.log(), " saved ");
+    let told = Told::last(&cell.log(), "DEBUG saved slot=");
     assert_eq!(told.number("files"), 100_001);
     assert!(told.number("new_bytes") < 64 << 20, "holes are not kept: {told:?}");
     let before = describe(&workspace);

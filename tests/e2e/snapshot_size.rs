@@ -34,7 +34,7 @@ impl Resident {
         let result = self.cell.shell("alice", command);
         expect_state(&result, "succeeded");
         assert_eq!(result["slot"]["durable"], true, "{result:#}");
-        Told::last(&self.cell.log(), " saved ")
+        Told::last(&self.cell.log(), "DEBUG saved slot=")
     }
 
     /// Loses everything but the store, and answers with what the restore did.
@@ -189,6 +189,8 @@ fn one_changed_page(bytes: u64) {
     assert_eq!(saved.number("changed"), 1);
     let name = format!("1 page of a {} MiB file: new MiB", bytes / MIB);
     figure(&name, saved.number("new_bytes") as f64 / MIB as f64, 8.0);
+    // An open file keeps the workspace's disk.
+    drop(file);
     resident.cell.finish();
 }
 

@@ -38,8 +38,7 @@ fn another_host_has_what_was_acknowledged(store: &str) {
         let written = cell.call("alice", "write_file", &json!({ "path": format!("notes-{round}"), "content": "kept" }));
         expect_state(&written, "succeeded");
         assert_eq!(written["slot"]["durable"], true, "{written:#}");
-        cell.kill();
-        cell.docker.remove(&cell.container());
+        cell.lose_all_but_the_store();
         for entry in std::fs::read_dir(cell.data_dir()).unwrap().flatten() {
             match entry.file_name().to_str().unwrap() {
                 "id_secret" => {}
