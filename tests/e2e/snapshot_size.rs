@@ -1,10 +1,11 @@
 //! How much a snapshot and a restore cost: in files read, bytes written, time beside what the system's own tools take,
 //! and memory. Times are ratios measured in one run; what takes long is ignored, and `scripts/soak` runs it.
 
-use crate::support::{Cell, Told, expect_state, figure, middle, timed};
+use crate::support::{Cell, Told, expect_state, figure, middle, timed, wait_for};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 use toolcell_testkit::snapshot::{many_files, noise};
 
 const CALL: &str = "[snapshots]\ndurability = \"call\"\n[agents.coder]\nidle_timeout_ms = 3600000\n\
@@ -31,9 +32,15 @@ impl Resident {
     /// Runs a command and answers with what its snapshot did.
     #[track_caller]
     fn saved_by(&self, command: &str) -> Told {
+        let saves = || self.cell.log().matches("DEBUG saved slot=").count();
+        let before = saves();
         let result = self.cell.shell("alice", command);
         expect_state(&result, "succeeded");
         assert_eq!(result["slot"]["durable"], true, "{result:#}");
+        // The answer may be here before the line is.
+        wait_for("the save is told", Duration::from_secs(10), || {
+            if saves() > before { Ok(()) } else { Err("no line".to_owned()) }
+        });
         Told::last(&self.cell.log(), "DEBUG saved slot=")
     }
 
