@@ -15,6 +15,9 @@ use toolcell_model::ScopeKey;
 
 /// Another process may hold the file this long.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(20);
+/// How often a file that others make at this moment is opened, and the pause between.
+const OPEN_ATTEMPTS: u32 = 200;
+const OPEN_PAUSE: Duration = Duration::from_millis(20);
 const SCHEMA: &str = "
 CREATE TABLE IF NOT EXISTS snapshot_objects (name TEXT PRIMARY KEY, data BLOB NOT NULL) STRICT;
 CREATE TABLE IF NOT EXISTS snapshot_heads (slot TEXT PRIMARY KEY, version TEXT NOT NULL, data BLOB NOT NULL) STRICT;
@@ -36,7 +39,7 @@ impl SqliteObjects {
         let path: Arc<Path> = Arc::from(path.into());
         let object = path.display().to_string();
         let opened = Arc::clone(&path);
-        let connection = tokio::task::spawn_blocking(move || open(&opened)).await;
+        let connection = tokio::task::spawn_blocking(move || open_beside_others(&opened)).await;
         let connection = connection.map_err(|error| StoreError::internal(&object, error))?;
         let connection = connection.map_err(|error| fault(error, &object, false))?;
         Ok(Self { path, connection: Arc::new(Mutex::new(connection)) })
@@ -63,6 +66,23 @@ impl SqliteObjects {
             Ok(done) => done.map_err(|error| fault(error, &object, writes)),
             // A runtime that shuts down cancels it, after which nothing is known.
             Err(error) => Err(StoreError::InDoubt { object, source: error.into() }),
+        }
+    }
+}
+
+/// Of several that make one file at once all but one are told at once that it is busy, whatever the time limit: the
+/// change of the journal's mode does not wait. So it is tried again.
+fn open_beside_others(path: &Path) -> Result<Connection, rusqlite::Error> {
+    let mut attempt = 1;
+    loop {
+        match open(path) {
+            Err(error)
+                if error.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseBusy) && attempt < OPEN_ATTEMPTS =>
+            {
+                attempt += 1;
+                std::thread::sleep(OPEN_PAUSE);
+            }
+            opened => return opened,
         }
     }
 }
