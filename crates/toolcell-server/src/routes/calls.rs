@@ -1,6 +1,6 @@
 //! `/v1/calls`
 
-use super::body;
+use super::{body, page_limit};
 use crate::auth::Principal;
 use crate::problem::Problem;
 use crate::wire::{self, CallsRequest, Wait};
@@ -16,8 +16,6 @@ use std::time::Duration;
 use toolcell_model::{AgentName, CallId, CallRef, CallState, SessionId, ToolCall, UserId};
 use toolcell_runtime::{BatchRequest, CallFilter, CallRecord, Cursor, Runtime};
 
-/// Items of a page when the request names no limit.
-const DEFAULT_PAGE: usize = 50;
 /// Most items of a page.
 const MAX_PAGE: usize = 500;
 
@@ -67,10 +65,7 @@ pub(super) async fn list(
 ) -> Result<Json<Value>, Problem> {
     let Query(query) = query.map_err(|rejection| Problem::invalid(rejection.body_text()))?;
     let ListQuery { agent, session, user, id, state, next, limit } = query;
-    let limit = limit.unwrap_or(DEFAULT_PAGE);
-    if !(1..=MAX_PAGE).contains(&limit) {
-        return Err(Problem::invalid(format!("limit: {limit} is not between 1 and {MAX_PAGE}")));
-    }
+    let limit = page_limit(limit, MAX_PAGE)?;
     let filter = CallFilter { tenant: principal.tenant, agent, session, user, id, state };
     let cursor = next.map(Cursor::from_text);
     let page = runtime.calls(&filter, cursor.as_ref(), limit).await?;

@@ -57,6 +57,19 @@ pub(crate) fn router(runtime: Runtime, gate: Gate) -> Router {
         .with_state(runtime)
 }
 
+/// Items of a listing's page when nobody says how many.
+const DEFAULT_PAGE: usize = 50;
+
+/// How many items a page of a listing has; more than its `most` is an error that says so.
+pub(crate) fn page_limit(limit: Option<usize>, most: usize) -> Result<usize, Problem> {
+    let limit = limit.unwrap_or(DEFAULT_PAGE);
+    if (1..=most).contains(&limit) {
+        Ok(limit)
+    } else {
+        Err(Problem::invalid(format!("limit: {limit} is not between 1 and {most}")))
+    }
+}
+
 async fn no_endpoint() -> Problem {
     Problem::not_found("there is no such endpoint")
 }

@@ -1,6 +1,6 @@
 //! `/v1/slots`: what there is, and what is done with one as a whole.
 
-use super::body;
+use super::{body, page_limit};
 use crate::auth::Principal;
 use crate::problem::Problem;
 use crate::wire;
@@ -14,8 +14,6 @@ use serde_json::{Value, json};
 use toolcell_model::{AgentName, IsolationScope, ScopeKey, SessionId, TenantId, UserId};
 use toolcell_runtime::{Cursor, Runtime, SlotIdentity};
 
-/// Slots of a page when the request names no limit.
-const DEFAULT_PAGE: usize = 50;
 /// Most slots of a page: for each its head is read.
 const MAX_PAGE: usize = 200;
 
@@ -75,10 +73,7 @@ pub(super) async fn list(
 ) -> Result<Json<Value>, Problem> {
     let Query(query) = query.map_err(|rejection| Problem::invalid(rejection.body_text()))?;
     let ListQuery { agent, scope, user, session, next, limit } = query;
-    let limit = limit.unwrap_or(DEFAULT_PAGE);
-    if !(1..=MAX_PAGE).contains(&limit) {
-        return Err(Problem::invalid(format!("limit: {limit} is not between 1 and {MAX_PAGE}")));
-    }
+    let limit = page_limit(limit, MAX_PAGE)?;
     let Some(agent) = agent else {
         if scope.is_some() || user.is_some() || session.is_some() {
             return Err(Problem::invalid("agent: scope, user and session name a slot only together with an agent"));

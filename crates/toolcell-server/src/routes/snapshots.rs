@@ -1,7 +1,7 @@
 //! `/v1/slots/{key}/…`: a slot's history, and what is done with it.
 
-use super::body;
 use super::slots::{Who, key, nothing};
+use super::{body, page_limit};
 use crate::auth::Principal;
 use crate::problem::Problem;
 use crate::wire;
@@ -18,8 +18,6 @@ use tokio::sync::mpsc;
 use toolcell_model::SnapshotId;
 use toolcell_runtime::{ArchiveFormat, Runtime, StateError};
 
-/// Snapshots of a page when the request names no limit.
-const DEFAULT_PAGE: usize = 50;
 /// Most snapshots of a page.
 const MAX_PAGE: usize = 200;
 /// Pieces of an uploaded archive on their way; a client waits for a slow store.
@@ -39,10 +37,7 @@ pub(super) async fn history(
     query: Result<Query<HistoryQuery>, QueryRejection>,
 ) -> Result<Json<Value>, Problem> {
     let Query(HistoryQuery { next, limit }) = query.map_err(|rejection| Problem::invalid(rejection.body_text()))?;
-    let limit = limit.unwrap_or(DEFAULT_PAGE);
-    if !(1..=MAX_PAGE).contains(&limit) {
-        return Err(Problem::invalid(format!("limit: {limit} is not between 1 and {MAX_PAGE}")));
-    }
+    let limit = page_limit(limit, MAX_PAGE)?;
     let history = runtime.history(&principal.tenant, &key(text)?).await?;
     let newest = history.first().map(|info| info.snapshot);
     // A page begins after a snapshot that may be gone by now.
